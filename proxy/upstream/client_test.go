@@ -63,8 +63,13 @@ func TestQueryOverTLS(t *testing.T) {
 
 	trusting := startClient(t, cfg)
 	trusting.transport.host.TLSConfig.RootCAs = g.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	if _, err := trusting.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
-		t.Fatal(err)
+	for range 3 {
+		if _, err := trusting.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if g.requests[0].RemoteAddr != g.requests[2].RemoteAddr {
+		t.Error("the connection is not kept")
 	}
 }
 
@@ -114,6 +119,63 @@ func TestReplyBelongsToTheCaller(t *testing.T) {
 	}
 	if string(first) != `{"n":1}` {
 		t.Errorf("the next call changed the first reply to %s", first)
+	}
+}
+
+// A proxy may send an answer twice. The second one is not the answer to the next question.
+func TestStrayAnswerIsNotTheNextOne(t *testing.T) {
+	send, sent := make(chan struct{}), make(chan error, 1)
+	twice := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			sent <- err
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		const answer = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n" + `{"n":1}`
+		_, err = io.WriteString(conn, answer)
+		<-send
+		_, again := io.WriteString(conn, answer)
+		sent <- errors.Join(err, again)
+		_, _ = io.Copy(io.Discard, conn) // until the client closes it
+	}
+	g := newGoogle(t, twice, ok(`{"n":2}`))
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
+	for n := range 2 {
+		reply, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil)
+		if want := fmt.Sprintf(`{"n":%d}`, n+1); err != nil || string(reply) != want {
+			t.Errorf("the answer to question %d is %s, %v", n+1, reply, err)
+		}
+		if n == 0 {
+			close(send)
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A proxy that answers for an upstream that is late may send the late answer too.
+func TestConnectionIsNotKeptAfterAnOutage(t *testing.T) {
+	var mu sync.Mutex
+	conns := make(map[string]bool)
+	counting := func(step http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			conns[r.RemoteAddr] = true
+			mu.Unlock()
+			step(w, r)
+		}
+	}
+	g := newGoogle(t, counting(status(504, "late")), counting(ok(`{"n":1}`)), counting(ok(`{"n":1}`)))
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
+	for range 2 {
+		if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(conns) != 2 {
+		t.Errorf("%d connections for three attempts, want another one after the 504 only", len(conns))
 	}
 }
 

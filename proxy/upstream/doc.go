@@ -45,6 +45,9 @@
 // refused with 401 is replaced once inside an attempt; if the fresh one is refused as well, the connection counts as revoked.
 // Refreshes of one connection's token are coalesced (singleflight).
 //
+// A network connection is used again only if nothing has arrived on it since its last answer, and that was no 5xx: a proxy in between
+// that answers twice, or late, must not give one property the figures of another.
+//
 // # Circuit breakers
 //
 // A circuit breaker leaves alone what fails, and nothing else. For ten seconds it refuses calls as Unavailable, with the remaining

@@ -71,7 +71,11 @@ func newTransport(base string, attemptTimeout time.Duration, now func() time.Tim
 			if timeout <= 0 || timeout > dialTimeout {
 				timeout = dialTimeout
 			}
-			return net.DialTimeout("tcp", addr, timeout)
+			conn, err := net.DialTimeout("tcp", addr, timeout)
+			if err != nil {
+				return nil, err
+			}
+			return &keptConn{Conn: conn}, nil
 		},
 		ReadTimeout:        attemptTimeout,
 		WriteTimeout:       attemptTimeout,
@@ -146,6 +150,9 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 	body := t.openBody(ctx, resp, access, q.most)
 	defer body.close()
 	if resp.StatusCode() != http.StatusOK {
+		if resp.StatusCode() >= http.StatusInternalServerError {
+			resp.SetConnectionClose() // a proxy that has given up may still send the answer that it waited for
+		}
 		// An error body that cannot be decoded classifies like an empty one.
 		text, _ := io.ReadAll(io.LimitReader(body, maxErrorBody))
 		return nil, classify(errorReply{
