@@ -66,7 +66,6 @@ type History struct {
 type listingKey struct {
 	property string
 	writes   uint64
-	period   int64 // the number of the Recheck interval, so that a listing expires with it
 }
 
 // revisionKey names one revision of an object, which is immutable.
@@ -86,6 +85,7 @@ type monthObject struct {
 type listing struct {
 	months  []monthObject
 	version uint64
+	began   time.Time
 }
 
 // NewHistory returns the History in a bucket.
@@ -101,9 +101,9 @@ func NewHistory(c HistoryConfig) (*History, error) {
 		h.now = time.Now
 	}
 	h.tallies.New = func() any { return new(tally) }
-	h.listings = newLoadingCache(maxListings, func(listing) int64 { return 1 }, h.loadListing)
+	h.listings = newLoadingCache(maxListings, func(listing) int64 { return 1 }, h.isFresh, h.loadListing)
 	h.ledgers = lru.New[revisionKey](lru.Config[*ledger]{Weight: maxLedgers})
-	h.months = newLoadingCache(size, func(o *object) int64 { return int64(o.size) + monthOverhead }, h.loadMonth)
+	h.months = newLoadingCache(size, func(o *object) int64 { return int64(o.size) + monthOverhead }, func(*object) bool { return true }, h.loadMonth)
 	return h, nil
 }
 
@@ -128,19 +128,21 @@ func (h *History) Version(ctx context.Context, property string) (uint64, error) 
 }
 
 func (h *History) listing(ctx context.Context, property string) (listing, error) {
-	return h.listings.get(ctx, listingKey{
-		property: property,
-		writes:   h.stripe(property).Load(),
-		period:   h.now().UnixNano() / int64(h.recheck),
-	})
+	return h.listings.get(ctx, listingKey{property: property, writes: h.stripe(property).Load()})
+}
+
+// isFresh reports whether a listing can still be used. One that began in the future is of a clock that has been set back.
+func (h *History) isFresh(l listing) bool {
+	age := h.now().Sub(l.began)
+	return age >= 0 && age < h.recheck
 }
 
 func (h *History) loadListing(ctx context.Context, key listingKey) (listing, listingKey, error) {
+	l := listing{began: h.now()}
 	entries, err := h.bucket.List(ctx, propertyPrefix(key.property))
 	if err != nil {
 		return listing{}, key, err
 	}
-	var l listing
 	for _, e := range entries {
 		if month, ok := parseObjectName(key.property, e.Name); ok {
 			l.months = append(l.months, monthObject{month: month, revision: e.Revision})

@@ -12,6 +12,7 @@ import (
 type loadingCache[K comparable, V any] struct {
 	values *lru.Cache[K, V]
 	weigh  func(V) int64
+	fresh  func(V) bool                           // whether a cached value can be used
 	load   func(context.Context, K) (V, K, error) // returns the key to cache the value under: it may be newer than what was asked for
 
 	mu    sync.Mutex
@@ -25,15 +26,15 @@ type loading[V any] struct {
 	err   error
 }
 
-func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, load func(context.Context, K) (V, K, error)) *loadingCache[K, V] {
-	return &loadingCache[K, V]{values: lru.New[K](lru.Config[V]{Weight: weight}), weigh: weigh, load: load, loads: map[K]*loading[V]{}}
+func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, fresh func(V) bool, load func(context.Context, K) (V, K, error)) *loadingCache[K, V] {
+	return &loadingCache[K, V]{values: lru.New[K](lru.Config[V]{Weight: weight}), weigh: weigh, fresh: fresh, load: load, loads: map[K]*loading[V]{}}
 }
 
 // get returns the value of a key from the cache, or loads it. The first caller loads on its own context; if that is canceled,
 // one of the others loads again.
 func (c *loadingCache[K, V]) get(ctx context.Context, key K) (value V, err error) {
 	for {
-		if value, ok := c.values.Get(key); ok {
+		if value, ok := c.values.Get(key); ok && c.fresh(value) {
 			return value, nil
 		}
 		l, leader := c.join(key)
@@ -61,7 +62,7 @@ func (c *loadingCache[K, V]) join(key K) (l *loading[V], leader bool) {
 		return l, false
 	}
 	l = &loading[V]{done: make(chan struct{})}
-	if value, ok := c.values.Get(key); ok { // a load has finished since the caller looked
+	if value, ok := c.values.Get(key); ok && c.fresh(value) { // a load has finished since the caller looked
 		l.value = value
 		close(l.done)
 		return l, false

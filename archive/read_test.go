@@ -382,6 +382,30 @@ func TestReadIsTruncatedIfADayIsFull(t *testing.T) {
 	f(translate.ByCountry, -100, 100, false)
 }
 
+func TestAClockThatWasSetBackBringsNoFormerListing(t *testing.T) {
+	b := newCounting(t)
+	now := time.Unix(1_800_000_000, 0)
+	reader, other := historyOf(t, HistoryConfig{Bucket: b, Now: func() time.Time { return now }}), historyOf(t, HistoryConfig{Bucket: b.Bucket})
+	date := day(t, "2026-01-31")
+	for n, ahead := range []time.Duration{0, time.Hour} {
+		if err := other.Merge(t.Context(), testProperty, []Day{{Date: date + translate.Date(n), Dimension: translate.ByQuery}}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(ahead)
+		if inventory, err := reader.Days(t.Context(), testProperty); err != nil || inventory[translate.ByQuery].Days != n+1 {
+			t.Errorf("%v, %v; want %d days", inventory, err, n+1)
+		}
+	}
+	b.expect(t, 2, 2)
+	now = now.Add(-time.Hour)
+	for range 2 {
+		if inventory, err := reader.Days(t.Context(), testProperty); err != nil || inventory[translate.ByQuery].Days != 2 {
+			t.Errorf("after the clock was set back: %v, %v", inventory, err)
+		}
+	}
+	b.expect(t, 0, 1)
+}
+
 // A reader may get an object that is newer than its listing. After a restore from a backup, which keeps the times of files, the listed
 // revision exists again: the newer object must not answer for it.
 func TestAnObjectNewerThanItsListingIsNotCachedAsTheListedOne(t *testing.T) {
