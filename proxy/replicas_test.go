@@ -333,11 +333,11 @@ func TestSummary200ForeignRowsInRedis(t *testing.T) {
 
 // The copy of the series that comes along from Redis decides before a call is made: neither a call nor a day is spent on a range that
 // the answer cannot use.
-func TestQueries200KnowsTheCopyOfAnotherReplica(t *testing.T) {
+func TestQueriesAndTimeseries200KnowTheCopyOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	w := newWorld(t, over(server.Client()))
-	other := w.replica(over(server.Client()))
+	other, third := w.replica(over(server.Client())), w.replica(over(server.Client()))
 	w.must(w.sim.SetPublished(mainSite, "2026-11-18"))
 	w.get("pro", w.path("main", "/timeseries")).ok(t)
 	w.await(t, "the shared series", func() bool {
@@ -349,4 +349,6 @@ func TestQueries200KnowsTheCopyOfAnotherReplica(t *testing.T) {
 	r := other.wantCacheStatus(t, "miss", 1, w.path("main", "/queries"), "date_range", "last_7d", "limit", "1000")
 	wantNote(t, r, lateDay)
 	wantRows(t, "queries", r.rows(), "key", w.oracle().ask(t, mainSite, "query", "2026-11-13", "2026-11-18", 1000))
+	r = third.wantCacheStatus(t, "miss", 1, w.path("main", "/timeseries"), "date_range", "last_7d", "filters", filtersOf("query", "contains", "e"))
+	wantNote(t, r, lateDay)
 }
