@@ -75,14 +75,14 @@ func readCSV(in io.Reader, yield func(FileRecord, error) bool) error {
 		if err != nil {
 			return csvError(c, err)
 		}
-		var columns [6]string
+		var columns [columnCount]string
 		if c.Fields() != len(columns) {
 			return recordError(Place{Number: c.Line()}, "", "it has %d columns, not %d", c.Fields(), len(columns))
 		}
 		for i := range columns {
 			columns[i] = string(c.Field(i))
 		}
-		columns[2] = unguardFormula(columns[2])
+		columns[keyColumn] = unguardFormula(columns[keyColumn])
 		r, err := parseRecord(Place{Number: c.Line()}, columns)
 		if err != nil {
 			return err

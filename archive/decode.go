@@ -92,7 +92,7 @@ func (o *object) open(property string, first translate.Date, data []byte) error 
 func (o *object) openGroups(file *parquet.File) error {
 	for _, group := range file.RowGroups() {
 		columns := group.ColumnChunks()
-		if len(columns) != storedColumns {
+		if len(columns) != columnCount {
 			return fmt.Errorf("it has %d columns", len(columns))
 		}
 		chunk, ok := columns[dimensionColumn].(*parquet.FileColumnChunk)
@@ -112,17 +112,6 @@ func (o *object) openGroups(file *parquet.File) error {
 
 // usualKeySize estimates the size of the distinct keys, with their sums, for each row.
 const usualKeySize = 24
-
-// The columns of a stored file, in the order of storedRow.
-const (
-	dateColumn = iota
-	dimensionColumn
-	keyColumn
-	clicksColumn
-	impressionsColumn
-	positionColumn
-	storedColumns
-)
 
 // table decodes a dimension on first use and memoizes it.
 func (o *object) table(by translate.Dimension) (*table, error) {

@@ -67,8 +67,8 @@ func parseObject(at Place, line []byte) (FileRecord, error) {
 		return FileRecord{}, recordError(at, "", "it is not a JSON object")
 	}
 	names := columnNames()
-	var columns [6]string
-	var seen [6]bool
+	var columns [columnCount]string
+	var seen [columnCount]bool
 	var err error
 	gjson.ParseBytes(line).ForEach(func(name, value gjson.Result) bool {
 		i := slices.Index(names[:], name.String())
@@ -79,7 +79,7 @@ func parseObject(at Place, line []byte) (FileRecord, error) {
 			err = recordError(at, names[i], "it is given twice")
 		default:
 			seen[i] = true
-			columns[i], err = memberText(value, i <= keyField)
+			columns[i], err = memberText(value, i <= keyColumn)
 			if err != nil {
 				err = recordError(at, names[i], "%v", err)
 			}
@@ -94,9 +94,6 @@ func parseObject(at Place, line []byte) (FileRecord, error) {
 	}
 	return parseRecord(at, columns)
 }
-
-// keyField is the index of the last column that holds text.
-const keyField = 2
 
 func memberText(value gjson.Result, isText bool) (string, error) {
 	switch {

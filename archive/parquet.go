@@ -110,7 +110,7 @@ func eachRowOf(group parquet.RowGroup, use func(parquet.Row) error) (err error) 
 
 // fileColumns maps the columns of a record to those of a file.
 type fileColumns struct {
-	index  [6]int
+	index  [columnCount]int
 	isDate bool // the date column is of type DATE, not text
 }
 
@@ -143,8 +143,8 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 			return c, fmt.Errorf("column %s is a decimal with a fraction: make it a double", name)
 		case i == 0 && isDate:
 			c.isDate = true
-		case i <= keyField && kind == parquet.ByteArray:
-		case i > keyField && (kind == parquet.Int32 || kind == parquet.Int64 || kind == parquet.Double || kind == parquet.Float):
+		case i <= keyColumn && kind == parquet.ByteArray:
+		case i > keyColumn && (kind == parquet.Int32 || kind == parquet.Int64 || kind == parquet.Double || kind == parquet.Float):
 		default:
 			return c, fmt.Errorf("column %s is of type %s", name, leaf.Node.Type())
 		}
@@ -157,7 +157,7 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 
 func (c *fileColumns) record(at Place, values parquet.Row) (FileRecord, error) {
 	names := columnNames()
-	var columns [6]string
+	var columns [columnCount]string
 	for i, column := range c.index {
 		if column >= len(values) || values[column].IsNull() {
 			return FileRecord{}, recordError(at, names[i], "it is missing")

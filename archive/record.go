@@ -44,8 +44,19 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("%.40q is not csv, jsonl or parquet", name)
 }
 
+// The columns of a record, and of a stored row, in order. Those up to the key hold text.
+const (
+	dateColumn = iota
+	dimensionColumn
+	keyColumn
+	clicksColumn
+	impressionsColumn
+	positionColumn
+	columnCount
+)
+
 // columnNames returns the column names in order.
-func columnNames() [6]string {
+func columnNames() [columnCount]string {
 	return [...]string{"date", "dimension", "key", "clicks", "impressions", "position"}
 }
 
@@ -139,26 +150,26 @@ func recordError(at Place, column, format string, values ...any) error {
 }
 
 // parseRecord parses the text of a record's columns, in the order of columnNames.
-func parseRecord(at Place, columns [6]string) (FileRecord, error) {
+func parseRecord(at Place, columns [columnCount]string) (FileRecord, error) {
 	r := FileRecord{Place: at}
 	var err error
 	names := columnNames()
-	if r.Date, err = translate.ParseDate(columns[0]); err != nil {
-		return r, recordError(at, names[0], "%v", err)
+	if r.Date, err = translate.ParseDate(columns[dateColumn]); err != nil {
+		return r, recordError(at, names[dateColumn], "%v", err)
 	}
 	var ok bool
-	if r.Dimension, ok = parseDimension(columns[1]); !ok {
-		return r, recordError(at, names[1], "%.40q is not query, page, country, device or total", columns[1])
+	if r.Dimension, ok = parseDimension(columns[dimensionColumn]); !ok {
+		return r, recordError(at, names[dimensionColumn], "%.40q is not query, page, country, device or total", columns[dimensionColumn])
 	}
-	r.Key = columns[2]
-	if r.Clicks, ok = parseCount(columns[3]); !ok {
-		return r, recordError(at, names[3], "%.40q %s", columns[3], notACount)
+	r.Key = columns[keyColumn]
+	if r.Clicks, ok = parseCount(columns[clicksColumn]); !ok {
+		return r, recordError(at, names[clicksColumn], "%.40q %s", columns[clicksColumn], notACount)
 	}
-	if r.Impressions, ok = parseCount(columns[4]); !ok {
-		return r, recordError(at, names[4], "%.40q %s", columns[4], notACount)
+	if r.Impressions, ok = parseCount(columns[impressionsColumn]); !ok {
+		return r, recordError(at, names[impressionsColumn], "%.40q %s", columns[impressionsColumn], notACount)
 	}
-	if r.Position, ok = parseNumber(columns[5]); !ok {
-		return r, recordError(at, names[5], "%.40q is not a number", columns[5])
+	if r.Position, ok = parseNumber(columns[positionColumn]); !ok {
+		return r, recordError(at, names[positionColumn], "%.40q is not a number", columns[positionColumn])
 	}
 	return r, nil
 }
@@ -199,23 +210,23 @@ func (r *FileRecord) check(until translate.Date) error {
 	names := columnNames()
 	switch {
 	case r.Date > until:
-		return recordError(r.Place, names[0], "%s is after %s, the last day with figures", r.Date, until)
+		return recordError(r.Place, names[dateColumn], "%s is after %s, the last day with figures", r.Date, until)
 	case r.Dimension == translate.ByDate && r.Key != "":
-		return recordError(r.Place, names[2], "%.80q: a total must not have a key", r.Key)
+		return recordError(r.Place, names[keyColumn], "%.80q: a total must not have a key", r.Key)
 	case r.Dimension != translate.ByDate && r.Key == "":
-		return recordError(r.Place, names[2], "it is empty: only a total has no key")
+		return recordError(r.Place, names[keyColumn], "it is empty: only a total has no key")
 	case r.Dimension == translate.ByCountry && !translate.IsCountry(r.Key):
-		return recordError(r.Place, names[2], "%.80q is not a country of three lower-case letters, such as deu", r.Key)
+		return recordError(r.Place, names[keyColumn], "%.80q is not a country of three lower-case letters, such as deu", r.Key)
 	case r.Dimension == translate.ByDevice && !slices.Contains(translate.Devices(), r.Key):
-		return recordError(r.Place, names[2], "%.80q is not DESKTOP, MOBILE or TABLET", r.Key)
+		return recordError(r.Place, names[keyColumn], "%.80q is not DESKTOP, MOBILE or TABLET", r.Key)
 	case len(r.Key) > LongestKey || !utf8.ValidString(r.Key):
-		return recordError(r.Place, names[2], "it must be UTF-8 text of at most %d bytes", LongestKey)
+		return recordError(r.Place, names[keyColumn], "it must be UTF-8 text of at most %d bytes", LongestKey)
 	case r.Impressions < r.Clicks:
-		return recordError(r.Place, names[4], "%d impressions are fewer than the %d clicks", r.Impressions, r.Clicks)
+		return recordError(r.Place, names[impressionsColumn], "%d impressions are fewer than the %d clicks", r.Impressions, r.Clicks)
 	case r.Impressions > 0 && !(r.Position >= 1 && r.Position <= math.MaxInt32):
-		return recordError(r.Place, names[5], "%v: positions count from 1", r.Position)
+		return recordError(r.Place, names[positionColumn], "%v: positions count from 1", r.Position)
 	case r.Impressions == 0 && r.Position != 0:
-		return recordError(r.Place, names[5], "%v: without impressions the position must be 0", r.Position)
+		return recordError(r.Place, names[positionColumn], "%v: without impressions the position must be 0", r.Position)
 	}
 	return nil
 }

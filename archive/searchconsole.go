@@ -132,7 +132,7 @@ func (e *SearchConsoleExport) readDates(files fs.FS, name string, until translat
 		if len(row) != len(want) {
 			return 0, recordError(place, "", "it has %d columns, not %d", len(row), len(want))
 		}
-		record, err := parseRecord(place, [6]string{row[0], DimensionName(translate.ByDate), "", row[1], row[2], row[4]})
+		record, err := parseRecord(place, [columnCount]string{row[0], DimensionName(translate.ByDate), "", row[1], row[2], row[4]})
 		if err != nil {
 			return 0, err
 		}

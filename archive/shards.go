@@ -47,7 +47,7 @@ func readShard(path string, yield func(FileRecord, error) bool) (err error) {
 		at.Number++
 		columns := textColumns(&cells)
 		if file.Format() == tablefile.CSV {
-			columns[keyField] = unguardFormula(columns[keyField])
+			columns[keyColumn] = unguardFormula(columns[keyColumn])
 		}
 		r, err := parseRecord(at, columns)
 		if err != nil {
@@ -60,18 +60,18 @@ func readShard(path string, yield func(FileRecord, error) bool) (err error) {
 }
 
 // textColumns returns the columns of a record as text. What is not of a column's type stays as it is, for parseRecord to refuse.
-func textColumns(cells *[6]tablefile.Cell) (columns [6]string) {
+func textColumns(cells *[columnCount]tablefile.Cell) (columns [columnCount]string) {
 	for i := range cells {
 		columns[i] = string(cells[i].Text())
 		if cells[i].Text() == nil && !cells[i].IsEmpty() {
 			columns[i] = cells[i].String()
 		}
 	}
-	if date, ok := cells[0].Date(); ok {
-		columns[0] = date.String()
+	if date, ok := cells[dateColumn].Date(); ok {
+		columns[dateColumn] = date.String()
 	}
-	if f, ok := cells[5].Float(); ok && cells[5].Text() == nil {
-		columns[5] = strconv.FormatFloat(f, 'g', -1, 64)
+	if f, ok := cells[positionColumn].Float(); ok && cells[positionColumn].Text() == nil {
+		columns[positionColumn] = strconv.FormatFloat(f, 'g', -1, 64)
 	}
 	return columns
 }
