@@ -98,12 +98,18 @@ func (s *Server) run(c *call) {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	defer c.deadline.end()
-	failed := apiErrorOf(s.respond(c.context(), c))
-	if failed != nil {
-		s.sendError(c, failed)
-	}
+	err := s.respond(c.context(), c)
 	if c.grant != nil {
 		connectionOf(c.http).markKeyed()
+	}
+	s.conclude(c, err)
+}
+
+// conclude answers a request with its error, if it has failed, and records it.
+func (s *Server) conclude(c *call, err error) {
+	failed := apiErrorOf(err)
+	if failed != nil {
+		s.sendError(c, failed)
 	}
 	s.record(c, failed)
 }

@@ -77,11 +77,7 @@ func (e *mcpEndpoint) handle(http *fasthttp.RequestCtx) {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	defer c.deadline.end()
-	failed := apiErrorOf(e.respond(c))
-	if failed != nil {
-		s.sendError(c, failed)
-	}
-	s.record(c, failed)
+	s.conclude(c, e.respond(c))
 }
 
 func (e *mcpEndpoint) respond(c *call) (err error) {

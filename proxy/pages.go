@@ -51,11 +51,7 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 			next(http)
 		case read:
 			c := s.newCall(pages, http, s.readHeader(http))
-			failed := apiErrorOf(s.sendPage(c))
-			if failed != nil {
-				s.sendError(c, failed)
-			}
-			s.record(c, failed)
+			s.conclude(c, s.sendPage(c))
 		default:
 			wrongMethod(http)
 			setHeader(&http.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
