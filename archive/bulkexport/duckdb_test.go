@@ -322,4 +322,9 @@ func testPagesOnly(t *testing.T, w *world) {
 		t.Errorf("%d days of pages are archived, %v left out", result.Days, result.PagesOnly)
 	}
 	compare(t, a.rows(t), w.expected)
+	pages.Replace = true // only pages
+	if result := a.bring(t, pages); result.Days != 6 || result.Kept != 0 {
+		t.Errorf("%d days of pages are replaced, %d kept", result.Days, result.Kept)
+	}
+	compare(t, a.rows(t), w.expected)
 }
