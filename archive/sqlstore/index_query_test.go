@@ -39,7 +39,7 @@ func (w *coverageWorld) rediscover(n int) Discovery {
 	for range n {
 		parts := []string{"https://e.example/"}
 		for range 1 + w.random.IntN(4) {
-			parts = append(parts, []string{"a", "B", "b", "%", "_", `\`, "'", "100%_", "%C3%BC", "%c3%9f", "Shop/", "shop/", "-", "z"}[w.random.IntN(14)])
+			parts = append(parts, []string{"a", "B", "b", "%", "_", `\`, "'", "100%_", "%C3%BC", "%c3%9f", "Shop/", "shop/", "-", "z", "%20", "%7F"}[w.random.IntN(16)])
 		}
 		url := strings.Join(parts, "")
 		if seen[url] {
@@ -94,7 +94,7 @@ func (w *coverageWorld) page(q IndexQuery) (rows []Inspection, total int) {
 	for _, u := range w.discover.URLs {
 		i, inspected := w.results[u.URL]
 		in := slices.ContainsFunc(u.Sitemaps, func(m int32) bool { return w.discover.Sitemaps[m].Path == q.SitemapPath })
-		part := strings.NewReplacer("ü", "%c3%bc", "ß", "%c3%9f").Replace(strings.ToLower(q.Contains))
+		part := strings.NewReplacer("ü", "%c3%bc", "ß", "%c3%9f", " ", "%20", "\x7f", "%7f").Replace(strings.ToLower(q.Contains))
 		if inspected && (q.Bucket == 0 || q.Bucket == i.Bucket) && (q.SitemapPath == "" || in) &&
 			(q.CoverageState == "" || q.CoverageState == i.CoverageState) &&
 			strings.Contains(strings.ToLower(u.URL), part) {
@@ -161,7 +161,7 @@ func (w *coverageWorld) query(order translate.Order) IndexQuery {
 		q.SitemapPath = some("https://e.example/0", "https://e.example/1", "https://e.example/2", "https://e.example/3")
 	}
 	if w.random.IntN(2) == 0 {
-		q.Contains = some("a", "B", "%", "_", `\`, "'", "100%_", "ü", "ß", "%C3%bc", "SHOP/", "//E.", "%_%", "nothing", "-z", " ", "\x00", "\xff")
+		q.Contains = some("a", "B", "%", "_", `\`, "'", "100%_", "ü", "ß", "%C3%bc", "SHOP/", "//E.", "%_%", "nothing", "-z", " ", "\x7f", "\x00", "\xff")
 	}
 	return q
 }
