@@ -60,10 +60,11 @@ func (s *Server) copyTTL(ctx context.Context, c *call, q translate.Query) time.D
 // isFresh reports whether an answer in memory can be sent again: its figures are fresh and, if it reads the archive, what the archive
 // has of the property and the window are still the same.
 func (s *Server) isFresh(ctx context.Context, c *call, q *reportRequest, answer *cache.Answer) bool {
+	sinceCheck := c.started.Sub(answer.Checked()) // negative if the clock was set back
 	switch {
 	case c.started.Sub(answer.Filled()) >= c.acceptedAge(c.ttl()):
 		return false
-	case !q.rests(answer) || c.started.Sub(answer.Checked()) < freshArchived:
+	case !q.rests(answer) || sinceCheck >= 0 && sinceCheck < freshArchived:
 		return true
 	}
 	basis := s.basis(ctx, c)

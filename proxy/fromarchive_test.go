@@ -480,7 +480,7 @@ func TestQueries200StoredAnswersStayReadyUntilTheArchiveChanges(t *testing.T) {
 		first, last string // of the archive
 		end         string // of the request
 		built       string // the status of an answer that is built again: a hybrid one has its live rows in memory
-	}{{stored, 0, "2026-10-02", "2026-10-04", "2026-10-05", "miss"}, {hybrid, 1, "2025-07-14", "2025-07-17", "2025-08-10", "hit"}} {
+	}{{stored, 0, "2026-10-02", "2026-10-04", "2026-10-06", "miss"}, {hybrid, 1, "2025-07-14", "2025-07-17", "2025-08-10", "hit"}} {
 		test.c.keep(t, test.first, test.last)
 		path, dates := w.path(test.c.property, "/queries"), []string{"start_date", test.first, "end_date", test.end}
 		before := w.wantCacheStatus(t, "miss", test.calls, path, dates...)
@@ -494,6 +494,14 @@ func TestQueries200StoredAnswersStayReadyUntilTheArchiveChanges(t *testing.T) {
 		after := w.wantCacheStatus(t, test.built, 0, path, dates...)
 		if before.header.Get("Etag") == after.header.Get("Etag") {
 			t.Errorf("%s: the answer does not have the new day", test.c.property)
+		}
+		next = (*dateOf(t, next) + 1).String()
+		test.c.keep(t, next, next)
+		w.advance(-time.Hour) // the clock is set back, which makes nothing younger
+		w.get("pro", "/v1/me")
+		w.advance(time.Second) // the key's minute began as used up
+		if again := w.wantCacheStatus(t, test.built, 0, path, dates...); again.header.Get("Etag") == after.header.Get("Etag") {
+			t.Errorf("%s: after the clock was set back, the answer does not have the new day", test.c.property)
 		}
 	}
 }
