@@ -63,12 +63,18 @@ func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// count leaves out the handshake of a new connection: how many there are depends on how many commands happen to coincide.
+// count leaves out what belongs to no request: the handshakes of new connections, and what replicas do at times, which is to announce
+// themselves and to watch the rows in Redis.
 func (m *meter) count(commands ...redis.Cmder) {
 	for _, cmd := range commands {
-		if name := cmd.Name(); name != "hello" && name != "client" {
-			m.commands.Add(1)
+		switch cmd.Name() {
+		case "hello", "client", "info", "hget":
+			continue
 		}
+		if args := cmd.Args(); len(args) > 1 && args[1] == "sara:replicas" {
+			continue
+		}
+		m.commands.Add(1)
 	}
 }
 
