@@ -118,6 +118,24 @@ func TestTimeseries200ArchiveAtTheFarEdgeAfterTheAnchorMoved(t *testing.T) {
 	}
 }
 
+// While the upstream fails, an answer from the archive alone is kept for freshArchived, and has then the days that came meanwhile.
+func TestQueries200ArchiveInPlaceOfLiveIsReadAgain(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	c := w.chronicle(history, "main", mainSite)
+	c.keep(t, "2026-10-01", "2026-10-02")
+	w.faults(gscsim.Faults{Status: 503})
+	for i, want := range []bool{true, true, false} { // whether a day is missing
+		w.advance(time.Duration(i) * freshArchived / 2)
+		r := w.get("pro", w.path("main", "/queries"), "start_date", "2026-10-01", "end_date", "2026-10-03").ok(t)
+		if r.meta()["stale_reason"] == nil || strings.Contains(notes(r), "1 day is not archived and not counted: 2026-10-03.") != want {
+			t.Errorf("answer %d: meta is %v", i, r.meta())
+		}
+		c.keep(t, "2026-10-03", "2026-10-03")
+	}
+}
+
 // A customer without live budget is served stale copies.
 func TestSummary200WithoutBudget(t *testing.T) {
 	t.Parallel()
