@@ -31,7 +31,7 @@ func (s *session) forward(ctx context.Context, m *message) error {
 		err = fmt.Errorf("%s ended its answer too early: send the request again", s.Endpoint)
 	}
 	failed := s.explain(err)
-	_, _ = fmt.Fprintf(s.Log, "sara: %s: %s\n", m.method, failed.message) // the client learns it anyway
+	_, _ = fmt.Fprintf(s.Log, "sara: %s: %s\n", m.label(), failed.message) // the client learns it anyway
 	if !m.isRequest() {
 		return nil
 	}
@@ -91,7 +91,7 @@ func isAnswer(body []byte) bool {
 func (s *session) relayAnswer(m *message, body []byte) error {
 	if !m.isRequest() {
 		if problem := gjson.GetBytes(body, "error.message"); problem.Exists() {
-			_, _ = fmt.Fprintf(s.Log, "sara: %s: %s\n", m.method, shorten(problem.String())) // it has no other reader
+			_, _ = fmt.Fprintf(s.Log, "sara: %s: %s\n", m.label(), shorten(problem.String())) // it has no other reader
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -19,6 +20,9 @@ type message struct {
 }
 
 func (m *message) isRequest() bool { return m.id != "" && m.method != "" }
+
+// label names the message in the log.
+func (m *message) label() string { return cmp.Or(m.method, "an answer of the client") }
 
 // revisionMember is the path of the revision in params, which every request has since 2026-07-28.
 const revisionMember = `_meta.io\.modelcontextprotocol/protocolVersion`

@@ -207,6 +207,14 @@ func TestFailuresAreExplained(t *testing.T) {
 	}
 }
 
+func TestTheLogNamesAnAnswerThatFails(t *testing.T) {
+	t.Parallel()
+	got, log := relayed(t, answering(403, `{"error":{"message":"no"}}`), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	if got[0] != "" || !strings.HasPrefix(log, "sara: an answer of the client: ") {
+		t.Errorf("answers %q, logs %q", got, log)
+	}
+}
+
 func TestLinesThatAreNoMessageAreRefused(t *testing.T) {
 	t.Parallel()
 	got, _ := relayed(t, answering(200, `{"jsonrpc":"2.0","id":1,"result":{}}`), "", "{", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "  ", `{"id":1,"method":"ping"}`)
