@@ -136,6 +136,24 @@ func TestQueries200ArchiveInPlaceOfLiveIsReadAgain(t *testing.T) {
 	}
 }
 
+// The copy of the day before begins with a day that is no longer live. A request for it is answered from the archive alone, or the day
+// would count twice.
+func TestTimeseries200ArchiveBeyondTheFarEdgeAfterTheAnchorMoved(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	w.chronicle(history, "main", mainSite).keep(t, "2025-07-20", "2025-07-24")
+	w.answerWith(series(nil, "2025-07-20", "2026-11-19", ""))
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+	w.setClock("2026-11-22T19:00:00Z")
+	r := w.get("pro", w.path("main", "/timeseries"), "start_date", "2025-07-20", "end_date", "2025-07-24").ok(t)
+	wantRows(t, "days", r.rows(), "date", w.elder().ask(t, mainSite, "date", "2025-07-20", "2025-07-24", 100))
+	if r.meta()["stale_reason"] == nil || strings.Contains(notes(r), "a copy from") {
+		t.Errorf("meta is %v", r.meta())
+	}
+}
+
 // A customer without live budget is served stale copies.
 func TestSummary200WithoutBudget(t *testing.T) {
 	t.Parallel()
