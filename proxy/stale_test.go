@@ -154,6 +154,21 @@ func TestTimeseries200ArchiveBeyondTheFarEdgeAfterTheAnchorMoved(t *testing.T) {
 	}
 }
 
+// An answer from the archive alone names the days that it lacks as not archived, whether or not Search Console has published them.
+func TestQueries200ArchiveInPlaceOfUnpublishedDays(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	w.chronicle(history, "main", mainSite).keep(t, "2026-11-01", "2026-11-16")
+	w.answerWith(series(nil, "2025-07-20", "2026-11-17", ""))
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+	r := w.get("pro", w.path("main", "/queries"), "start_date", "2026-11-01", "end_date", "2026-11-19").ok(t)
+	if r.meta()["stale_reason"] == nil || !strings.HasSuffix(notes(r), "3 days are not archived and not counted: 2026-11-17 to 2026-11-19.") {
+		t.Errorf("meta is %v", r.meta())
+	}
+}
+
 // A customer without live budget is served stale copies.
 func TestSummary200WithoutBudget(t *testing.T) {
 	t.Parallel()
