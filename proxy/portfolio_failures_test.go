@@ -165,6 +165,18 @@ func TestPortfolio200FromTheArchive(t *testing.T) {
 	}
 }
 
+// The archive is not asked instead of Search Console if the client wants live figures.
+func TestPortfolio200LiveInPlaceOfTheArchive(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	w.keepTotals(history, w.properties["prefix"], "2026-10-01", "2026-11-19")
+	live := readPortfolio(t, w.live("pro", "/v1/portfolio").ok(t).body)
+	if row := live.row(t, w, "prefix"); row.Error != nil || *row.Source != "live" {
+		t.Errorf("with no-cache: %+v", row)
+	}
+}
+
 // A request is one of the request budgets, whatever it takes.
 func TestPortfolio429(t *testing.T) {
 	t.Parallel()
