@@ -134,12 +134,18 @@ func TestPortfolio200BudgetOfLiveCalls(t *testing.T) {
 // keepTotals archives the totals of days.
 func (w *world) keepTotals(history *archive.History, p sqlstore.Property, first, last string) {
 	w.t.Helper()
+	w.keepRows(history, p, translate.ByDate, translate.Date.String, first, last)
+}
+
+// keepRows archives one row of each day, whose key depends on the day.
+func (w *world) keepRows(history *archive.History, p sqlstore.Property, by translate.Dimension, key func(translate.Date) string, first, last string) {
+	w.t.Helper()
 	start, end := *dateOf(w.t, first), *dateOf(w.t, last)
 	var days []archive.Day
 	for day := start; day <= end; day++ {
 		var b translate.RowsBuilder
-		b.Add([]byte(day.String()), translate.Metrics{Clicks: 10, Impressions: 100, CTR: 0.1, Position: 2.5})
-		days = append(days, archive.Day{Date: day, Dimension: translate.ByDate, Final: true, Rows: b.Rows()})
+		b.Add([]byte(key(day)), translate.Metrics{Clicks: 10, Impressions: 100, CTR: 0.1, Position: 2.5})
+		days = append(days, archive.Day{Date: day, Dimension: by, Final: true, Rows: b.Rows()})
 	}
 	w.must(history.Merge(context.Background(), p.ID, days))
 	w.must(w.store.SaveArchiveState(context.Background(), sqlstore.ArchiveState{PropertyID: p.ID, First: &start, Last: &end}))
@@ -165,12 +171,16 @@ func TestPortfolio200FromTheArchive(t *testing.T) {
 	}
 }
 
-// The archive is not asked instead of Search Console if the client wants live figures.
+// The archive does not answer in place of Search Console if the client wants live figures, or if it has rows of the days without their totals.
 func TestPortfolio200LiveInPlaceOfTheArchive(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
 	w := newWorld(t, keeping)
 	w.keepTotals(history, w.properties["prefix"], "2026-10-01", "2026-11-19")
+	w.keepRows(history, w.properties["main"], translate.ByDevice, func(translate.Date) string { return "mobile" }, "2026-10-01", "2026-11-19")
+	if row := w.portfolio("pro").row(t, w, "main"); row.Error != nil || *row.Source != "live" {
+		t.Errorf("without totals: %+v", row)
+	}
 	live := readPortfolio(t, w.live("pro", "/v1/portfolio").ok(t).body)
 	if row := live.row(t, w, "prefix"); row.Error != nil || *row.Source != "live" {
 		t.Errorf("with no-cache: %+v", row)
