@@ -242,13 +242,13 @@ func (t storeTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	if err == nil && isPage(request, response) {
 		closeRead(response.Body)
 		response.Status = fmt.Sprintf("the endpoint answers %s with a web page: it is not an S3 store, or a proxy that does not reach one", response.Status)
-		response.StatusCode, response.Body = http.StatusMisdirectedRequest, http.NoBody // which the client does not retry
+		response.StatusCode, response.Body = http.StatusMisdirectedRequest, http.NoBody // the client does not retry this status
 	}
 	return response, err
 }
 
 // isPage reports whether a proxy has answered in place of a store, which describes its errors and listings in XML. The client would
-// take its 404 for a missing object, and its page for an empty listing. It knows what other errors mean, whoever sends them.
+// take a 404 of the proxy for a missing object, and its page for an empty listing. Other errors mean the same from a proxy.
 func isPage(request *http.Request, response *http.Response) bool {
 	switch kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";"); {
 	case kind != "text/html" && kind != "text/plain":

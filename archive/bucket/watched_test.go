@@ -126,7 +126,7 @@ func counted(t *testing.T, registry *prometheus.Registry, operation, outcome str
 	return n
 }
 
-// A full disk keeps nobody from reading. A failed write is not the probe of a store that fails, either.
+// Reads go on while writes fail, such as on a full disk. Nor does a failed write count as the probe of a store whose reads failed.
 func TestFailedWritesDoNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &faultyBucket{}
