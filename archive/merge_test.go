@@ -420,3 +420,31 @@ type refusing struct{ bucket.Bucket }
 func (refusing) Put(context.Context, string, []byte, string) (string, error) {
 	return "", bucket.ErrChanged
 }
+
+// forgetful is a bucket that does every write twice, as a client does after an answer that was lost.
+type forgetful struct{ bucket.Bucket }
+
+func (f forgetful) Put(ctx context.Context, name string, data []byte, revision string) (string, error) {
+	if _, err := f.Bucket.Put(ctx, name, data, revision); err != nil {
+		return "", err
+	}
+	return f.Bucket.Put(ctx, name, data, revision)
+}
+
+func TestImportCountsDaysWhoseWriteWasDoneTwice(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: forgetful{b}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := []Record{{Date: 30, Dimension: translate.ByDate, Clicks: 1, Impressions: 2, Position: 3}, {Date: 31, Dimension: translate.ByDate}}
+	for _, want := range []ImportResult{{Rows: 2, Days: 2, DroppedRows: 1}, {Rows: 2, Kept: 2, DroppedRows: 1}} {
+		result, err := h.Import(t.Context(), testProperty, placed(records), ImportOptions{Until: 40})
+		if err != nil || result.Rows != want.Rows || result.Days != want.Days || result.Kept != want.Kept || result.DroppedRows != want.DroppedRows {
+			t.Errorf("%+v, %v; want %+v", result, err, want)
+		}
+	}
+}

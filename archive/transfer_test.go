@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"sara/archive/bucket"
 	"sara/translate"
 )
 
@@ -495,32 +493,4 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 		many = append(many, Record{Date: first + 2, Dimension: translate.ByPage, Key: fmt.Sprint(i), Clicks: int64(i), Impressions: 200, Position: 1})
 	}
 	bring(ImportOptions{}, "{Rows:151 Days:1 Kept:0 DroppedRows:51 Differing:[]}", many...)
-}
-
-// forgetful is a bucket that does every write twice, as a client does after an answer that was lost.
-type forgetful struct{ bucket.Bucket }
-
-func (f forgetful) Put(ctx context.Context, name string, data []byte, revision string) (string, error) {
-	if _, err := f.Bucket.Put(ctx, name, data, revision); err != nil {
-		return "", err
-	}
-	return f.Bucket.Put(ctx, name, data, revision)
-}
-
-func TestImportCountsDaysWhoseWriteWasDoneTwice(t *testing.T) {
-	b, err := bucket.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := NewHistory(HistoryConfig{Bucket: forgetful{b}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	records := []Record{{Date: 30, Dimension: translate.ByDate, Clicks: 1, Impressions: 2, Position: 3}, {Date: 31, Dimension: translate.ByDate}}
-	for _, want := range []ImportResult{{Rows: 2, Days: 2, DroppedRows: 1}, {Rows: 2, Kept: 2, DroppedRows: 1}} {
-		result, err := h.Import(t.Context(), testProperty, placed(records), ImportOptions{Until: 40})
-		if err != nil || result.Rows != want.Rows || result.Days != want.Days || result.Kept != want.Kept || result.DroppedRows != want.DroppedRows {
-			t.Errorf("%+v, %v; want %+v", result, err, want)
-		}
-	}
 }
