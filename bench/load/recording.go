@@ -13,7 +13,8 @@ import (
 	"sync"
 )
 
-// excludedWord begins words that no query contains. To exclude one makes a question that no cache can answer, with an answer that is known.
+// excludedWord begins words that no query contains. A filter that excludes one of them makes a question that no cache can answer, and
+// changes nothing in the answer.
 const excludedWord = "zzz"
 
 // A recording stands in front of the simulator. It answers a question that differs from an earlier one only by the number of an excluded
