@@ -17,6 +17,11 @@ import (
 const (
 	maxBatch = 256 // admissions in one round trip
 
+	// A request that only leases of other replicas are in the way of waits until they are returned, and is tried again so often. It
+	// waits no longer than for a round trip. So many of them can wait: the rest of a batch is for others.
+	leaseRetry = 2 * time.Millisecond
+	maxWaiting = maxBatch / 4
+
 	// A command is sent again to a server that has lost the script, after a restart or failover, when it reached the server
 	// too late by a clock that has since been corrected, and when the server's memory was full.
 	maxAttempts = 3
@@ -26,6 +31,9 @@ const (
 type admission struct {
 	accountID, keyID string
 	plan             Plan
+	leaseOnly        bool          // no request waits for this, which leases more, or returns a lease
+	lease            int           // requests of the key to lease, or negative to return; set in the first admission of a key
+	giveUp           time.Time     // when to refuse the request if leases are still in the way; zero if they were not
 	redisKey         string        // of the account; set in the first admission of a group
 	marks            marks         // of the account; set in the first admission of a group
 	done             chan struct{} // gets one value when the fields below are set
@@ -49,6 +57,7 @@ type batcher struct {
 	ledger   *MemoryBudget // of what this replica has admitted and seen
 	metrics  batchMetrics
 	events   batchEvents
+	after    func(time.Duration) <-chan time.Time
 
 	queue chan *admission
 	pool  sync.Pool
@@ -66,7 +75,7 @@ type batchEvents struct {
 func newBatcher(client redisconn.Client, clock *redisClock, timeout time.Duration, replica string, ledger *MemoryBudget, metrics batchMetrics,
 	events batchEvents) *batcher {
 	b := &batcher{client: client, cluster: redisconn.IsCluster(client), script: redis.NewScript(admitLua), clock: clock, timeout: timeout,
-		ownField: "b:" + replica, ledger: ledger, metrics: metrics, events: events, queue: make(chan *admission, maxBatch)}
+		ownField: "b:" + replica, ledger: ledger, metrics: metrics, events: events, after: time.After, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	b.done.Go(b.run)
 	return b
@@ -83,6 +92,7 @@ func (b *batcher) close() {
 func (b *batcher) admit(accountID, keyID string, p Plan) (Usage, *Refusal, error) {
 	a, _ := b.pool.Get().(*admission)
 	a.accountID, a.keyID, a.plan = accountID, keyID, p
+	a.leaseOnly, a.lease, a.giveUp = false, 0, time.Time{}
 	b.queue <- a
 	<-a.done
 	usage, refusal, err := a.usage, a.refusal, a.err
@@ -91,18 +101,71 @@ func (b *batcher) admit(accountID, keyID string, p Plan) (Usage, *Refusal, error
 	return usage, refusal, err
 }
 
+// take admits a request from the lease of its key; ok reports whether it could.
+func (b *batcher) take(accountID, keyID string, p Plan) (usage Usage, ok bool) {
+	usage, ok, low := b.ledger.take(accountID, keyID, &p)
+	if low {
+		select {
+		case b.queue <- &admission{accountID: accountID, keyID: keyID, plan: p, leaseOnly: true}:
+		default: // Redis is slow, and will be asked when a request has to wait
+		}
+	}
+	return usage, ok
+}
+
 func (b *batcher) run() {
 	batch := make([]*admission, 0, maxBatch)
-	for first := range b.queue {
-		// Yield first, so that goroutines that are ready to run can reach the queue: this makes the batches of a busy server
-		// several times larger, and costs an idle one nothing.
-		runtime.Gosched()
-		batch = b.fill(append(batch[:0], first))
+	var retry, leaseEnd <-chan time.Time // nil: not needed
+	for open := true; open; {
+		select {
+		case first, ok := <-b.queue:
+			if open = ok; ok {
+				// Yield first, so that goroutines that are ready to run can reach the queue: this makes the batches of a busy server
+				// several times larger, and costs an idle one nothing.
+				runtime.Gosched()
+				batch = b.fill(append(batch, first))
+			}
+		case <-retry:
+			retry = nil
+		case <-leaseEnd:
+			leaseEnd = nil
+			b.decide(b.ledger.endLeases(leaseUse))
+		}
 		b.decide(batch)
-		for _, a := range batch {
+		batch = b.answer(batch)
+		if retry == nil && len(batch) > 0 {
+			retry = b.after(leaseRetry)
+		}
+		if leaseEnd == nil && b.ledger.isLeasing() {
+			leaseEnd = b.after(leaseUse)
+		}
+	}
+	b.decide(b.ledger.endLeases(0))
+}
+
+// answer returns the decisions to the waiting requests. It returns those that are decided again, because leases are in the way.
+func (b *batcher) answer(batch []*admission) (again []*admission) {
+	again = batch[:0]
+	for _, a := range batch {
+		switch {
+		case a.leaseOnly:
+		case len(again) < maxWaiting && a.refusal != nil && a.refusal.byLeases && b.isPatient(a):
+			a.refusal = nil
+			again = append(again, a)
+		default:
 			a.done <- struct{}{}
 		}
 	}
+	return again
+}
+
+// isPatient reports whether a request can wait for leases to be returned.
+func (b *batcher) isPatient(a *admission) bool {
+	now := b.clock.now()
+	if a.giveUp.IsZero() {
+		a.giveUp = now.Add(b.timeout)
+	}
+	return now.Before(a.giveUp)
 }
 
 // fill adds what is already waiting to the batch.
@@ -125,6 +188,9 @@ var errRedisDown = errors.New("lost the connection to Redis")
 
 // decide sets the decisions of a batch.
 func (b *batcher) decide(batch []*admission) {
+	if len(batch) == 0 {
+		return
+	}
 	if b.events.redisIsDown() {
 		for _, a := range batch {
 			a.err = errRedisDown
@@ -135,6 +201,7 @@ func (b *batcher) decide(batch []*admission) {
 	defer cancel()
 	begun := b.clock.now()
 	pending := commandsFor(batch, b.cluster)
+	requests := b.ask(pending)
 	var err error
 	for attempt := 0; len(pending) > 0 && attempt < maxAttempts; attempt++ {
 		again, failed := b.send(ctx, pending)
@@ -145,10 +212,25 @@ func (b *batcher) decide(batch []*admission) {
 	for _, c := range pending {
 		err = c.fail(c.refused)
 	}
-	b.metrics.observe(len(batch), b.clock.now().Sub(begun))
+	b.metrics.observe(requests, b.clock.now().Sub(begun))
 	if err != nil {
 		b.events.redisDown(err)
 	}
+}
+
+// ask adds to commands what they lease and return, and counts the requests that wait for them.
+func (b *batcher) ask(commands []command) (requests int) {
+	for _, c := range commands {
+		for _, g := range c.groups {
+			for admissions, waiting := range g.keys() {
+				if a := admissions[0]; a.lease == 0 {
+					a.lease = b.ledger.ask(a.accountID, a.keyID, &a.plan, waiting)
+				}
+				requests += waiting
+			}
+		}
+	}
+	return requests
 }
 
 // send sends commands in one pipeline. It returns those that the server has certainly not executed and that are worth sending
@@ -201,6 +283,7 @@ func (b *batcher) restore(ctx context.Context, behind []group) ([]command, error
 	ids := make([]string, len(behind))
 	for i, g := range behind {
 		ids[i] = g[0].accountID
+		b.ledger.forfeit(ids[i])
 	}
 	again := commandsOf(behind, b.cluster)
 	if err := b.events.restore(ctx, b.ledger.ledger(slices.Compact(ids)...)); err != nil {

@@ -39,6 +39,8 @@ type Refusal struct {
 	// the shared counters.
 	ByShare bool
 	Share   int
+
+	byLeases bool // the request would fit if other replicas had not leased some of the limit
 }
 
 // A Budget counts requests and upstream calls against the ceilings of a plan. It always decides, and returns no error: an
@@ -217,6 +219,11 @@ func (c *UsageCount) raise(other UsageCount) {
 		c.InDay, c.Returned = max(c.InDay, other.InDay), max(c.Returned, other.Returned)
 		c.Calls = charged - c.Returned
 	}
+}
+
+// lower lowers the requests to those of other, if these are fewer.
+func (c *UsageCount) lower(other UsageCount) {
+	c.InHour, c.InDay = min(c.InHour, max(0, other.InHour)), min(c.InDay, max(0, other.InDay))
 }
 
 func (c *UsageCount) usage(at time.Time) Usage {

@@ -85,6 +85,11 @@ func testTopology(t *testing.T, url string, control redisconn.Client) {
 		avoidHourEnd(t)
 		testBudgets(t, func(t *testing.T) *budgets { return redisBudgets(t, url, control) })
 	})
+	t.Run("leases", func(t *testing.T) {
+		avoidHourEnd(t)
+		t.Run("a request waits for leases of others", func(t *testing.T) { testWaitsForLeases(t, url, control) })
+		t.Run("exactly the limit is admitted", func(t *testing.T) { testLeasesAreExact(t, url, control) })
+	})
 	t.Run("invalidations", func(t *testing.T) { testInvalidations(t, url) })
 	t.Run("usage", func(t *testing.T) { testUsageReads(t, url, control) })
 	t.Run("inspections", func(t *testing.T) { testSharedInspections(t, url) })

@@ -24,15 +24,17 @@ type command struct {
 // the usage.
 type group []*admission
 
-// keys splits the requests by key; reads of the usage are left out.
-func (g group) keys() iter.Seq[[]*admission] {
-	return func(yield func([]*admission) bool) {
+// keys splits the admissions by key, and tells how many of each, the first ones, wait for a decision. Reads of the usage are left out.
+func (g group) keys() iter.Seq2[[]*admission, int] {
+	return func(yield func([]*admission, int) bool) {
 		for g := g; len(g) > 0 && g[0].keyID != ""; {
-			n := 1
-			for n < len(g) && g[n].keyID == g[0].keyID {
-				n++
+			n, waiting := 0, 0
+			for ; n < len(g) && g[n].keyID == g[0].keyID; n++ {
+				if !g[n].leaseOnly {
+					waiting++
+				}
 			}
-			if !yield(g[:n]) {
+			if !yield(g[:n], waiting) {
 				return
 			}
 			g = g[n:]
@@ -56,10 +58,11 @@ func commandsOf(groups []group, cluster bool) []command {
 	return commands
 }
 
-// byAccount sorts the batch by account and key, keeping the order of arrival of each key, and splits it into groups.
+// byAccount sorts the batch by account and key, keeping the order of arrival of each key, with what waits for a decision first; and
+// splits it into groups.
 func byAccount(batch []*admission) []group {
 	slices.SortStableFunc(batch, func(a, b *admission) int {
-		return cmp.Or(strings.Compare(a.accountID, b.accountID), strings.Compare(a.keyID, b.keyID))
+		return cmp.Or(strings.Compare(a.accountID, b.accountID), strings.Compare(a.keyID, b.keyID), cmp.Compare(a.rank(), b.rank()))
 	})
 	groups := make([]group, 0, len(batch))
 	begin := 0
@@ -70,6 +73,14 @@ func byAccount(batch []*admission) []group {
 		}
 	}
 	return groups
+}
+
+// rank sorts what no request waits for behind the requests of its key.
+func (a *admission) rank() int {
+	if a.leaseOnly {
+		return 1
+	}
+	return 0
 }
 
 // sameGroup reports whether two admissions can share a group.
@@ -84,7 +95,7 @@ func accountKey(accountID string) string { return "sara:{" + accountID + "}:use"
 func (c *command) args(hash string, deadline int64, ownField string) []any {
 	size := 5 // the verb, the script, the number of accounts, and after them the deadline and the own field
 	for _, g := range c.groups {
-		size += 7 + 2*len(g) // the account, its six numbers, and two arguments per key
+		size += 9 + 3*len(g) // the account, its eight numbers, and three arguments per key
 	}
 	words := make([]any, 0, size)
 	if c.sendSource {
@@ -100,10 +111,10 @@ func (c *command) args(hash string, deadline int64, ownField string) []any {
 	words = append(words, deadline, ownField)
 	for _, g := range c.groups {
 		p, m := &g[0].plan, &g[0].marks
-		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, &m.ownDay, &m.knownDay, 0)
+		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, &m.ownDay, &m.knownDay, &m.leasedDay, &m.leasedHour, 0)
 		keyCount, keys := len(words)-1, 0
-		for requests := range g.keys() {
-			words = append(words, &requests[0].keyID, len(requests))
+		for admissions, waiting := range g.keys() {
+			words = append(words, &admissions[0].keyID, waiting, &admissions[0].lease)
 			keys++
 		}
 		words[keyCount] = keys
@@ -144,43 +155,62 @@ func (c *command) readReply(clock *redisClock, ledger *MemoryBudget, sent time.T
 	return behind, nil
 }
 
+// How many numbers of a reply are of an account, and of each of its keys.
+const (
+	perAccount = 4
+	perKey     = 4
+)
+
 // readReply sets the decisions of the group from the start of numbers, and returns what follows.
 func (g group) readReply(numbers []int64, ledger *MemoryBudget, now time.Time) (remaining []int64, err error) {
-	const (
-		perAccount = 4
-		perKey     = 3
-	)
 	if len(numbers) < perAccount {
 		return nil, errTruncatedReply
 	}
 	usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
 	own := numbers[3]
-	for _, a := range g {
-		a.usage = usage
-	}
 	numbers = numbers[perAccount:]
+	decisions := numbers
+	p := &g[0].plan
 	var atFirst [4]keyState // most groups have few keys
-	counted, keys := 0, atFirst[:0]
-	for requests := range g.keys() {
+	admitted, keys := 0, atFirst[:0]
+	for admissions, waiting := range g.keys() {
 		if len(numbers) < perKey {
 			return nil, errTruncatedReply
 		}
-		for i, a := range requests {
-			if i >= int(numbers[0]) {
-				a.refusal = refusalOf(numbers[1], &a.plan)
+		if p.RequestsPerHour != unlimited {
+			admitted += min(waiting, int(numbers[0]))
+		}
+		keys = append(keys, keyState{admissions[0].keyID, tokenBucket(numbers[2]), admissions[0].lease, int(numbers[3])})
+		numbers = numbers[perKey:]
+	}
+	total := usage
+	total.RequestsThisHour += admitted
+	total.RequestsToday += admitted
+	unknown := ledger.admitted(g[0].accountID, now, own, admitted, total, p, keys)
+	usage.RequestsThisHour += unknown.InHour
+	usage.RequestsToday += unknown.InDay
+	g.decide(decisions, usage)
+	return numbers, nil
+}
+
+// decide sets the decisions of the group. The first request is counted after usage.
+func (g group) decide(decisions []int64, usage Usage) {
+	for _, a := range g {
+		a.usage = usage
+	}
+	for admissions, waiting := range g.keys() {
+		for i, a := range admissions[:waiting] {
+			if i >= int(decisions[0]) {
+				a.refusal = refusalOf(decisions[1], &a.plan)
 			}
 			if a.refusal == nil && a.plan.RequestsPerHour != unlimited {
 				usage.RequestsThisHour++
 				usage.RequestsToday++
-				counted++
 			}
 			a.usage = usage
 		}
-		keys = append(keys, keyState{requests[0].keyID, tokenBucket(numbers[2])})
-		numbers = numbers[perKey:]
+		decisions = decisions[perKey:]
 	}
-	ledger.admitted(g[0].accountID, now, own, counted, usage, &g[0].plan, keys)
-	return numbers, nil
 }
 
 var errTruncatedReply = errors.New("reply of Redis has too few numbers")
@@ -195,11 +225,11 @@ func (c *command) fail(err error) error {
 	return err
 }
 
-// refusalOf decodes the refusal in a reply of admit.lua: 4 times the microseconds to wait, plus the ceiling.
+// refusalOf decodes the refusal in a reply of admit.lua: 8 times the microseconds to wait, plus a number for the ceiling.
 func refusalOf(number int64, p *Plan) *Refusal {
 	if number == 0 {
 		return nil
 	}
-	ceiling := [...]Ceiling{1: KeyMinute, 2: AccountHour, 3: AccountDay}[number%4]
-	return &Refusal{Ceiling: ceiling, Limit: p.limit(ceiling), RetryAfter: time.Duration(number/4) * time.Microsecond}
+	ceiling := [...]Ceiling{1: KeyMinute, 2: AccountHour, 3: AccountDay, 4: AccountHour, 5: AccountDay}[number%8]
+	return &Refusal{Ceiling: ceiling, Limit: p.limit(ceiling), RetryAfter: time.Duration(number/8) * time.Microsecond, byLeases: number%8 >= 4}
 }

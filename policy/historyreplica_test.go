@@ -178,7 +178,7 @@ func (b *MemoryBudget) accountOf(id string) account {
 	return *b.account(id, now)
 }
 
-// counterOf returns a counter with one label.
+// counterOf returns a counter, of one label or of none.
 func counterOf(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -187,7 +187,7 @@ func counterOf(t *testing.T, registry *prometheus.Registry, name, label string) 
 	}
 	for _, family := range families {
 		for _, m := range family.Metric {
-			if family.GetName() == name && m.Label[0].GetValue() == label {
+			if family.GetName() == name && (label == "" || m.Label[0].GetValue() == label) {
 				return m.GetCounter().GetValue()
 			}
 		}

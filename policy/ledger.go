@@ -20,9 +20,10 @@ const windowShift = 31
 
 func packed(window int64, count int) int64 { return window<<windowShift | int64(count) }
 
-// marks are what a script needs to notice a loss: what this replica has admitted today, and what it knows to be admitted by all.
-// Both are packed with the day; a count of zero is 0.
-type marks struct{ ownDay, knownDay int64 }
+// marks are what a script needs to notice a loss: what this replica has admitted today, and what it knows to be admitted by all,
+// both packed with the day; a count of zero is 0. It has not lost what was admitted from leases since: so many of the day, and of the
+// hour, packed with it.
+type marks struct{ ownDay, knownDay, leasedDay, leasedHour int64 }
 
 // marks returns the marks of an account.
 func (b *MemoryBudget) marks(accountID string) (m marks) {
@@ -40,6 +41,7 @@ func (b *MemoryBudget) marks(accountID string) (m marks) {
 	if total := a.total(); total.InDay > 0 {
 		m.knownDay = packed(total.Day, total.InDay)
 	}
+	m.leasedDay, m.leasedHour = int64(a.leased.InDay), packed(a.used.Hour, a.leased.InHour)
 	return m
 }
 
@@ -55,20 +57,22 @@ func (b *MemoryBudget) callMarks(accountID string) (charged, returned int64) {
 	return packed(a.used.Day, a.used.charged()), packed(a.used.Day, a.used.Returned)
 }
 
-// A keyState is the bucket of a key as Redis shows it.
+// A keyState is the bucket of a key as Redis shows it, and how many of its requests Redis was asked to lease, and has leased.
 type keyState struct {
-	id     string
-	bucket tokenBucket
+	id             string
+	bucket         tokenBucket
+	asked, granted int
 }
 
 // admitted records what Redis decided at now, by its own clock: it had a number of this replica's requests of a day (own, packed), and
-// admitted n more of the account, whose usage is now total. It keeps copies of the keys.
-func (b *MemoryBudget) admitted(accountID string, now time.Time, own int64, n int, total Usage, p *Plan, keys []keyState) {
+// admitted n more of the account, whose usage is now total. It keeps copies of the keys. It returns what Redis does not know: what was
+// admitted from leases in the meantime.
+func (b *MemoryBudget) admitted(accountID string, now time.Time, own int64, n int, total Usage, p *Plan, keys []keyState) (unknown UsageCount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.accounts[accountID]
 	if a == nil && n == 0 && total.RequestsToday == 0 && total.CallsToday == 0 && len(keys) == 0 {
-		return // nothing to remember
+		return unknown // nothing to remember
 	}
 	a = b.account(accountID, now)
 	if p.RequestsPerHour != unlimited && len(keys) > 0 {
@@ -83,13 +87,16 @@ func (b *MemoryBudget) admitted(accountID string, now time.Time, own int64, n in
 	}
 	// Redis has more if the reply to a batch was lost.
 	has.InDay = min(has.InDay, a.used.InDay)
-	// What was admitted locally in the meantime is of this hour.
-	has.InHour -= before.InDay - (has.InDay - n)
+	// What was admitted locally in the meantime is of this hour, unless that has just begun.
+	has.InHour -= min(before.InHour, before.InDay-(has.InDay-n))
 	a.markShared(has)
 	a.see(total)
-	for _, key := range keys {
+	for i := range keys {
+		key := &keys[i]
 		a.buckets[key.id] = keyBucket{key.bucket, key.bucket}
+		b.granted(a, key, now)
 	}
+	return a.used.minus(a.synced)
 }
 
 // charged records that Redis changed the calls of an account's day by calls, negative if they were returned, to total.
@@ -112,6 +119,7 @@ func (a *account) markShared(has UsageCount) {
 	a.synced.advanceTo(hour(a.used.Hour))
 	has.Calls, has.Returned = a.synced.Calls, a.synced.Returned
 	a.synced.raise(has)
+	a.leased.lower(a.used.minus(a.synced))
 }
 
 // see records a usage that Redis has shown.
@@ -148,16 +156,18 @@ func (b *MemoryBudget) entry(a *account) ledgerEntry {
 	return e
 }
 
-// ledger returns the entries of the accounts, of all if none is named. Accounts that this replica has not used are left out.
+// ledger returns the entries of the accounts. If none is named, these are all without leases: the next round trip for one with leases
+// compares it anyway. Accounts that this replica has not used are left out.
 func (b *MemoryBudget) ledger(accountIDs ...string) []ledgerEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(accountIDs) == 0 {
+	all := len(accountIDs) == 0
+	if all {
 		accountIDs = slices.Collect(maps.Keys(b.accounts))
 	}
 	var entries []ledgerEntry
 	for _, id := range accountIDs {
-		if a := b.accounts[id]; a != nil {
+		if a := b.accounts[id]; a != nil && !(all && a.leases > 0) {
 			entries = append(entries, b.entry(a))
 		}
 	}
@@ -173,6 +183,7 @@ func (b *MemoryBudget) restored(e ledgerEntry, now time.Time, total Usage, beyon
 	before := e.total()
 	a.synced.advanceTo(hour(a.used.Hour))
 	a.synced.raise(e.used)
+	a.leased.lower(a.used.minus(a.synced))
 	a.seen.raise(UsageCount{Hour: before.Hour, Day: before.Day, InHour: before.InHour, InDay: before.InDay})
 	a.see(total)
 	beyond.Hour, beyond.Day = a.used.Hour, a.used.Day

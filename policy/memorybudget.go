@@ -16,8 +16,9 @@ type MemoryBudget struct {
 	mu         sync.Mutex // guards everything below
 	accounts   map[string]*account
 	properties map[string]tokenBucket
-	latest     hour // the latest hour that the clock has shown
-	outage     int  // counts the outages of Redis
+	leases     map[string]*lease // by key; see lease.go
+	latest     hour              // the latest hour that the clock has shown
+	outage     int               // counts the outages of Redis
 }
 
 // An account is the state of one account.
@@ -26,6 +27,7 @@ type account struct {
 	base    base                 // of this replica's shares
 	limits  Plan                 // the latest
 	buckets map[string]keyBucket // by key
+	leases  int                  // of its keys
 }
 
 // The counts of an account.
@@ -33,6 +35,7 @@ type counts struct {
 	used   UsageCount // what this process has admitted
 	synced UsageCount // the part of used that a UsageStore, or Redis, already has
 	seen   UsageCount // what all replicas have used as far as is known, with synced and without the rest of used
+	leased UsageCount // the part of used without synced that Redis has leased to this replica
 	beyond UsageCount // how much of that is known to be reported as beyond a limit
 }
 
@@ -70,7 +73,8 @@ func NewMemoryBudget(now func() time.Time) *MemoryBudget {
 }
 
 func newMemoryBudget(now func() time.Time, shares func() int, halved int) *MemoryBudget {
-	return &MemoryBudget{now: now, shares: shares, halved: halved, accounts: map[string]*account{}, properties: map[string]tokenBucket{}}
+	return &MemoryBudget{now: now, shares: shares, halved: halved, accounts: map[string]*account{}, properties: map[string]tokenBucket{},
+		leases: map[string]*lease{}}
 }
 
 // divide returns one of equal shares of a rate, at least one: a bucket of none would lock every key out.
@@ -207,6 +211,7 @@ func (b *MemoryBudget) beginOutage() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.outage++
+	b.dropLeases()
 }
 
 // account returns an account with its windows advanced to now. The caller holds the lock.
@@ -219,10 +224,10 @@ func (b *MemoryBudget) account(id string, now time.Time) *account {
 	a := b.accounts[id]
 	if a == nil {
 		none := UsageCount{AccountID: id}
-		a = &account{counts: counts{none, none, none, none}, buckets: map[string]keyBucket{}}
+		a = &account{counts: counts{none, none, none, none, none}, buckets: map[string]keyBucket{}}
 		b.accounts[id] = a
 	}
-	for _, c := range [...]*UsageCount{&a.used, &a.seen, &a.beyond} {
+	for _, c := range [...]*UsageCount{&a.used, &a.seen, &a.leased, &a.beyond} {
 		c.advanceTo(b.latest)
 	}
 	return a
@@ -242,7 +247,7 @@ func (b *MemoryBudget) sweep(now time.Time) {
 			}
 		}
 		// A bucket that is not full outlives its day, or midnight would refill the minute.
-		if a.used.Day < b.latest.day() && len(a.buckets) == 0 {
+		if a.used.Day < b.latest.day() && len(a.buckets) == 0 && a.leases == 0 {
 			delete(b.accounts, id)
 		}
 	}
@@ -256,13 +261,14 @@ func (b *MemoryBudget) add(c UsageCount) {
 	b.account(c.AccountID, now).used.add(c)
 }
 
-// unsynced returns the accounts whose usage differs from what was synced.
+// unsynced returns the accounts whose usage differs from what was synced. Those with leases are left out: their next round trip
+// reports it.
 func (b *MemoryBudget) unsynced() []ledgerEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var ahead []ledgerEntry
 	for _, a := range b.accounts {
-		if !a.isSynced() {
+		if !a.isSynced() && a.leases == 0 {
 			ahead = append(ahead, b.entry(a))
 		}
 	}

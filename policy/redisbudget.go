@@ -158,6 +158,10 @@ func (b *RedisBudget) Admit(accountID, keyID string, p Plan) (Usage, *Refusal) {
 	if b.degraded.Load() {
 		return b.fallback.Admit(accountID, keyID, p)
 	}
+	if usage, ok := b.batcher.take(accountID, keyID, p); ok {
+		b.metrics.leased.Inc()
+		return usage, nil
+	}
 	begun := b.config.Now()
 	for _, of := range [...]refusalKey{{AccountDay, accountID}, {KeyMinute, keyID}} {
 		if usage, refusal := b.cachedRefusal(begun, of, 1, &p); refusal != nil {

@@ -40,8 +40,8 @@ func BenchmarkRedisBudget(b *testing.B) {
 				script := redis.NewScript(admitLua)
 				benchmarkRedisBudget(b, server, accounts, callers, func(account, key string, p Plan) bool {
 					numbers, err := script.Run(context.Background(), client, []string{accountKey(account)}, time.Now().Add(time.Minute).UnixMicro(),
-						"b:replica", p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, 0, 0, 1, key, 1).Int64Slice()
-					return err == nil && numbers[len(numbers)-2] == 0
+						"b:replica", p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, 0, 0, 0, 0, 1, key, 1, 0).Int64Slice()
+					return err == nil && numbers[len(numbers)-3] == 0
 				})
 			})
 		}

@@ -119,6 +119,7 @@ func (b *RedisBudget) probe(ctx context.Context) error {
 type redisBudgetMetrics struct {
 	degraded       prometheus.Gauge
 	cachedRefusals prometheus.Counter
+	leased         prometheus.Counter
 	restored       prometheus.Counter
 	over           *prometheus.CounterVec
 	batches        batchMetrics
@@ -132,6 +133,9 @@ func newRedisBudgetMetrics(registry prometheus.Registerer) redisBudgetMetrics {
 		cachedRefusals: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_budget_remembered_refusals_total", Help: "Requests refused from the cache of refusals, without asking Redis.",
 		}),
+		leased: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sara_budget_leased_requests_total", Help: "Requests admitted from a lease of their key, without a wait for Redis.",
+		}),
 		restored: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_budget_restored_total", Help: "Requests and calls that this replica had counted in Redis and Redis had lost.",
 		}),
@@ -143,7 +147,7 @@ func newRedisBudgetMetrics(registry prometheus.Registerer) redisBudgetMetrics {
 	for _, limit := range overLimits {
 		m.over.WithLabelValues(limit) // an alert on its increase needs the series from the start
 	}
-	registry.MustRegister(m.degraded, m.cachedRefusals, m.restored, m.over)
+	registry.MustRegister(m.degraded, m.cachedRefusals, m.leased, m.restored, m.over)
 	return m
 }
 
@@ -169,6 +173,8 @@ func newBatchMetrics(registry prometheus.Registerer) batchMetrics {
 }
 
 func (m *batchMetrics) observe(requests int, took time.Duration) {
-	m.requests.Observe(float64(requests))
+	if requests > 0 {
+		m.requests.Observe(float64(requests))
+	}
 	m.seconds.Observe(took.Seconds())
 }

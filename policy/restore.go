@@ -102,8 +102,8 @@ func (b *RedisBudget) sendRestores(ctx context.Context, script []any, replica st
 func (e *ledgerEntry) args() []any {
 	u, o := &e.used, e.beyond
 	o.advanceTo(hour(u.Hour))
-	total, fresh := e.total(), u.minus(e.synced)
-	total = total.minus(e.loaded) // adopt brings it
+	total, fresh := e.total(), u.minus(e.synced).minus(e.leased) // Redis counts leases as used
+	total = total.minus(e.loaded)                                // adopt brings it
 	words := []any{e.limits.RequestsPerMinutePerKey, e.limits.RequestsPerHour, e.limits.RequestsPerDay, e.limits.SearchConsoleCallsPerDay,
 		u.Hour, u.Day, u.InHour, u.InDay, u.charged(), u.Returned, o.InHour, o.InDay, o.Calls, total.InHour, total.InDay,
 		max(0, fresh.InHour), max(0, fresh.InDay)}

@@ -1,5 +1,5 @@
 -- Follows number.lua in the scripts that count for an account, whose hash admit.lua describes.
-local window = 2147483648
+local window, longest = 2147483648, 9007199254740992
 
 -- read returns the fields of an account's hash, of which the first are h, hn, d, dn and cn; then up to three marks of a replica
 -- (b:, c:, r:, as day * 2^31 + n), as numbers; then, to the number of marks, those of the hour. It also returns the hour and the day
@@ -29,4 +29,14 @@ local function read(key, fields, n, marks, hour, day)
   stored = {}
   for i = 6, 5 + marks do stored[i] = 0 end
   return stored, 0, 0, 0, 0, 0
+end
+
+-- leases returns how many requests replicas hold on lease (ln), and how many of the day and of the hour count as used from now on: all of
+-- them, if they were not reported or returned in time (le). What is leased does not outlive its day.
+local function leases(ln, le, newDay, hour, now)
+  local held, ends = number(ln or 0, window) or 0, number(le or 0, longest) or 0
+  if newDay or held == 0 then return 0, 0, 0 end
+  if now <= ends then return held, 0, 0 end
+  if ends <= hour * 3600000000 then return 0, held, 0 end
+  return 0, held, held
 end

@@ -24,12 +24,17 @@ local arg = {}
 for i = 3, 19 do arg[i] = tonumber(ARGV[i]) end
 local perMinute, perHour, perDay, perDayCalls, ofHour, ofDay = arg[3], arg[4], arg[5], arg[6], arg[7], arg[8]
 local own, charged, returned = 'b:' .. ARGV[2], 'c:' .. ARGV[2], 'r:' .. ARGV[2]
-local fields = {'h', 'hn', 'd', 'dn', 'cn', own, charged, returned, 'w:h', 'w:d', 'o:h', 'o:d', 'o:c'}
-local stored, h, inHour, d, inDay, used = read(KEYS[1], fields, 13, 8, hour, day)
+local fields = {'h', 'hn', 'd', 'dn', 'cn', own, charged, returned, 'w:h', 'w:d', 'o:h', 'o:d', 'o:c', 'ln', 'le'}
+local stored, h, inHour, d, inDay, used = read(KEYS[1], fields, 15, 8, hour, day)
+local held, lapsedDay, lapsedHour = leases(stored[14], stored[15], d < day, hour, now)
 -- The replica's clock may be ahead of this one by a round trip, so it may have reached the next hour first.
 if ofHour == hour + 1 then hour, day = ofHour, ofDay end
 if h < hour then h, inHour = hour, 0 end
 if d < day then d, inDay, used = day, 0, 0 end
+if lapsedDay > 0 then
+  inHour, stored[9] = inHour + lapsedHour, max(stored[9], h * window) + lapsedHour
+  inDay, stored[10] = inDay + lapsedDay, max(stored[10], d * window) + lapsedDay
+end
 
 -- missing returns how much of a count of the current day is not stored, and the value to store. Counts of other days are
 -- only noted, so that the replica does not ask again.
@@ -47,7 +52,7 @@ local freshOfHour, freshOfDay = 0, 0
 if ofHour == h then inThisHour, knownOfHour, freshOfHour = min(requests, arg[9]), arg[16], arg[18] end
 if ofDay == d then knownOfDay, freshOfDay = arg[17], arg[19] end
 used = max(0, used + calls - back)
-local set = {'h', h, 'd', d, 'cn', used, own, string.format('%d', ownNow),
+local set = {'ln', held, 'h', h, 'd', d, 'cn', used, own, string.format('%d', ownNow),
   charged, string.format('%d', chargedNow), returned, string.format('%d', returnedNow)}
 local function store(field, value) set[#set + 1], set[#set + 2] = field, string.format('%d', value) end
 
