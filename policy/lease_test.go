@@ -192,8 +192,8 @@ func TestALeaseThatIsNotReturnedCountsAsUsed(t *testing.T) {
 	w.wantCounted(12+leased, 0)
 	w.batcher.decide(w.fallback.endLeases(leaseUse))
 	w.wantCounted(12+leased, 0)
-	if usage := w.replicas[0].Usage("account"); usage.RequestsToday != 12+leased {
-		t.Errorf("the late replica knows of %d requests", usage.RequestsToday)
+	if usage := w.replicas[0].Usage("account"); usage.RequestsToday != 12+leased || usage.RequestsThisHour != 12+leased {
+		t.Errorf("the late replica knows of %+v", usage)
 	}
 }
 
@@ -261,6 +261,33 @@ func TestALossIsNotTakenForALease(t *testing.T) {
 	w.setClock()
 	w.together(w.replicas[1], "other", 1)
 	w.wantCounted(14, leased)
+}
+
+// A lease that lapsed in an earlier hour counts in the day only.
+func TestALeaseLapsesInItsHour(t *testing.T) {
+	w := newLeaseWorld(t, 2)
+	w.together(w.replicas[0], "key", 10)
+	_, leased := w.counted()
+	w.advance(time.Hour)
+	usage := w.together(w.replicas[1], "other", 1).usage
+	if usage.RequestsThisHour != 1 || usage.RequestsToday != 11+leased {
+		t.Errorf("%d were leased an hour ago, and Redis has counted %+v", leased, usage)
+	}
+}
+
+// What was admitted from a lease before midnight does not count in the new day, whoever reports it.
+func TestALeaseEndsWithItsDay(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	w.advance(hourOf(w.clock.now()).endOfDay().Sub(w.clock.now()) - time.Millisecond)
+	w.together(w.historyReplica, "key", 10)
+	w.fallback.take("account", "key", &w.plan)
+	w.advance(time.Millisecond)
+	w.fallback.take("account", "key", &w.plan)
+	w.together(w.historyReplica, "other", 1)
+	w.advance(2 * time.Second)
+	if usage := w.Usage("account"); usage.RequestsToday != 2 || usage.RequestsThisHour != 2 {
+		t.Errorf("two requests are of the new day, and Redis has counted %+v", usage)
+	}
 }
 
 // An outage of Redis ends leases: their requests are part of what this replica's share is of.

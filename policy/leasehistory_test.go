@@ -126,9 +126,10 @@ func (h *leaseHistory) burst(i int, r *historyReplica, n int) {
 // checkRefusal checks that a limit is reached, or that leases are out.
 func (h *leaseHistory) checkRefusal(a *admission) {
 	hour, day, _ := h.windows(a.accountID)
-	window := hour
+	now := h.clock.now()
+	window, left := hour, hourOf(now).end().Sub(now)
 	if a.refusal.Ceiling == AccountDay {
-		window = day
+		window, left = day, hourOf(now).endOfDay().Sub(now)
 	}
 	out := h.unused[a.accountID]
 	for _, r := range h.replicas {
@@ -142,8 +143,8 @@ func (h *leaseHistory) checkRefusal(a *admission) {
 	case h.lossy:
 	case free > out:
 		h.t.Errorf("refused by %+v, though %d are admitted, and %d leased", a.refusal, window.admitted, out)
-	case a.refusal.byLeases && a.refusal.RetryAfter > time.Second:
-		h.t.Errorf("refused for leases, for %v", a.refusal.RetryAfter)
+	case a.refusal.RetryAfter > left || a.refusal.byLeases && a.refusal.RetryAfter > time.Second:
+		h.t.Errorf("refused by %+v, %v before the window ends", a.refusal, left)
 	case !a.refusal.byLeases && free > h.unused[a.accountID]:
 		h.t.Errorf("refused for good by %+v, though %d are admitted of %d", a.refusal, window.admitted, window.limit)
 	}

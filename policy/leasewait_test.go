@@ -72,6 +72,20 @@ func TestARequestDoesNotWaitForeverForLeases(t *testing.T) {
 	}
 }
 
+// A refusal for leases lasts no longer than its window.
+func TestARefusalForLeasesEndsWithTheHour(t *testing.T) {
+	w := newLeaseWorld(t, 2)
+	w.plan.RequestsPerHour = 1000
+	const left = 100 * time.Millisecond
+	w.advance(hourOf(w.clock.now()).end().Sub(w.clock.now()) - left)
+	w.together(w.replicas[0], "key", 100)
+	_, leased := w.counted()
+	a := w.together(w.replicas[1], "other", 1000-100-leased+1)
+	if a.refusal == nil || !a.refusal.byLeases || a.refusal.RetryAfter != left {
+		t.Errorf("got %+v", a.refusal)
+	}
+}
+
 // testLeasesAreExact asks three replicas for more requests of a hot key than its account's hour has, as fast as they can.
 func testLeasesAreExact(t *testing.T, url string, control redisconn.Client) {
 	const clients, each, limit = 48, 100, 3000
