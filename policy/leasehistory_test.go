@@ -193,3 +193,20 @@ func (h *leaseHistory) end() {
 		r.Close()
 	}
 }
+
+// After an outage, the first replica to restore its counts does not forget what one that has crashed had leased.
+func TestARestoreCountsTheLeasesOfOthers(t *testing.T) {
+	w := newLeaseWorld(t, 2)
+	crashed := w.replicas[1]
+	w.together(crashed, "other", 10)
+	crashed.fallback.take("account", "other", &w.plan)
+	w.together(w.historyReplica, "key", 10)
+	_, leased := w.counted()
+	w.fallback.take("account", "key", &w.plan)
+	w.replicas = w.replicas[:1]
+	w.goAway()
+	w.settle()
+	w.wantCounted(20+leased, 0)
+	crashed.Close()
+	w.wantCounted(20+leased, 0)
+}
