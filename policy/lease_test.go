@@ -253,14 +253,19 @@ func TestALeaseThatRedisHasLostIsGivenUp(t *testing.T) {
 // What Redis has lost of one replica's requests is not taken for what another one has leased.
 func TestALossIsNotTakenForALease(t *testing.T) {
 	w := newLeaseWorld(t, 2)
+	w.together(w.replicas[1], "other", hotRequests)
+	for range 3 {
+		w.replicas[1].fallback.take("account", "other", &w.plan)
+	}
+	w.replicas[1].batcher.decide(w.replicas[1].fallback.endLeases(0))
 	w.together(w.replicas[0], "key", 10)
-	_, leased := w.counted()
+	used, leased := w.counted()
 	w.copies = w.copyRedis()
 	w.together(w.replicas[1], "other", 3)
 	w.restoreCopy()
 	w.setClock()
 	w.together(w.replicas[1], "other", 1)
-	w.wantCounted(14, leased)
+	w.wantCounted(used+4, leased)
 }
 
 // A lease that lapsed in an earlier hour counts in the day only.

@@ -1,10 +1,13 @@
 package policy
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sara/policy/redisconn"
 )
@@ -83,6 +86,75 @@ func TestARefusalForLeasesEndsWithTheHour(t *testing.T) {
 	a := w.together(w.replicas[1], "other", 1000-100-leased+1)
 	if a.refusal == nil || !a.refusal.byLeases || a.refusal.RetryAfter != left {
 		t.Errorf("got %+v", a.refusal)
+	}
+}
+
+// An aroundHook calls a function before each pipeline, and another one after it.
+type aroundHook struct{ before, after func() }
+
+func (h *aroundHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (h *aroundHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h *aroundHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		h.before()
+		defer h.after()
+		return next(ctx, commands)
+	}
+}
+
+// What is admitted from leases during a round trip is counted after it, each request once and in its hour.
+func TestALeaseIsUsedDuringARoundTrip(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	w.advance(hourOf(w.clock.now()).end().Sub(w.clock.now()) - time.Millisecond)
+	w.together(w.historyReplica, "key", 10)
+	take := func() { w.fallback.take("account", "key", &w.plan) }
+	hook := &aroundHook{
+		before: func() {
+			take()
+			take()
+			w.advance(time.Millisecond)
+			take()
+		},
+		after: take,
+	}
+	w.config.Client.AddHook(hook)
+	usage := w.together(w.historyReplica, "other", 5).usage
+	if usage.RequestsToday != 10+4+5 || usage.RequestsThisHour != 2+5 {
+		t.Errorf("after ten requests, two from the lease, an hour's end, two more from it and five others: %+v", usage)
+	}
+	hook.before, hook.after = func() {}, func() {}
+	usage = w.together(w.historyReplica, "other", 1).usage
+	if usage.RequestsToday != 20 || usage.RequestsThisHour != 8 {
+		t.Errorf("the next request is %+v", usage)
+	}
+	if usage := w.Usage("account"); usage.RequestsToday != 20 || usage.RequestsThisHour != 8 {
+		t.Errorf("Redis has counted %+v", usage)
+	}
+}
+
+// The comparison of all counts with Redis, every second and every minute, leaves to leases what is theirs.
+func TestALeaseIsNotRestored(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	w.together(w.historyReplica, "key", 10)
+	for _, full := range []int{0, fullSyncTicks} {
+		w.fallback.take("account", "key", &w.plan)
+		w.sinceFull = full
+		w.RedisBudget.check(t.Context())
+	}
+	w.wantCounted(10, 4*10)
+	w.batcher.decide(w.fallback.endLeases(0))
+	w.wantCounted(12, 0)
+}
+
+// The sweep at midnight leaves an account that has leases, whose number would be wrong after it.
+func TestALeaseOutlivesTheSweep(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	w.together(w.historyReplica, "key", 10)
+	w.advance(24 * time.Hour)
+	w.Usage("somebody else")
+	w.batcher.decide(w.fallback.endLeases(leaseUse))
+	if n := w.fallback.accountOf("account").leases; n != 0 || w.fallback.isLeasing() {
+		t.Errorf("the account has %d leases", n)
 	}
 }
 
