@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -66,57 +65,6 @@ type Budget interface {
 	// day that was charged, by the counter's own clock as in Usage.At: a refund for a past day is dropped. No count goes below
 	// zero. The property's minute gets no refund, since it refills soon anyway.
 	RefundLiveCalls(accountID string, calls int, charged time.Time)
-}
-
-// denial is the refusal as the client reads it.
-func (r *Refusal) denial() *Denial {
-	d := &Denial{Code: CodeRateLimited, Limit: r.Limit, RetryAfter: r.RetryAfter}
-	limit, resets := "", ""
-	switch r.Ceiling {
-	case KeyMinute:
-		limit = "the key's " + counted(r.Limit, "request") + " a minute"
-	case AccountHour:
-		limit = "the account's " + counted(r.Limit, "request") + " an hour"
-	case AccountDay:
-		d.Code = CodeQuotaExceeded
-		limit, resets = "the account's "+counted(r.Limit, "request")+" a day", "; the allowance resets at midnight UTC"
-	case AccountCalls:
-		d.Code = CodeQuotaExceeded
-		limit = "the account's " + counted(r.Limit, "live Search Console call") + " a day"
-		resets = "; the allowance resets at midnight UTC"
-	case PropertyMinute:
-		d.Code = CodeUpstreamQuota
-		limit = "the property's " + counted(r.Limit, "live Search Console call") + " a minute"
-	case MessageMinute:
-		limit = "the key's " + counted(r.Limit, "message") + " a minute"
-	case AddressMinute:
-		d.Message = fmt.Sprintf("%d keys that are unknown, or not for this address, were tried from it within a minute", r.Limit)
-	}
-	switch {
-	case r.ByShare:
-		d.Message = fmt.Sprintf("this replica's share of %s, %d, is used up: the counters that replicas share are unavailable", limit, r.Share)
-	case d.Message == "":
-		verb := " are used up"
-		if r.Limit == 1 {
-			verb = " is used up"
-		}
-		d.Message = limit + verb + resets
-	}
-	d.Message += "; " + TryAgainIn(r.RetryAfter)
-	return d
-}
-
-// TryAgainIn writes a wait for a client: "try again in 2 seconds", rounded up.
-func TryAgainIn(wait time.Duration) string {
-	return "try again in " + counted(int((wait+time.Second-1)/time.Second), "second")
-}
-
-// counted writes a number of things, such as "1 request" and "2 requests".
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return strconv.Itoa(n) + " " + thing
 }
 
 // uncoveredPerMinute is the minute of a key whose plan names none, such as a plan without access.

@@ -49,6 +49,7 @@ type Gate struct {
 	misses        *missLimiter
 	messages      *missLimiter // of Authenticate
 	uses          keyUses
+	texts         refusalTexts
 	editions      *cache[struct{}, uint64]
 	keys          *keyFinder
 	properties    *cache[propertyQuery, []Property]
@@ -60,7 +61,7 @@ const maxCachedAnswers = 20_000
 // NewGate returns a gate over the directory.
 func NewGate(c Config) *Gate {
 	g := &Gate{config: c, unknownKey: deny(CodeInvalidKey, "the key is unknown: check that you copied all of it"),
-		misses: newMissLimiter(c.Now, AddressMinute, maxUnknownKeys), messages: newMissLimiter(c.Now, MessageMinute, maxMessages)}
+		misses: newMissLimiter(c.Now, AddressMinute, maxUnknownKeys), messages: newMissLimiter(c.Now, MessageMinute, maxMessages), texts: newRefusalTexts()}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
 	g.editions = newCache(c.Now, editionTTL, 1, load)
 	g.keys = newKeyFinder(c.Now, g.misses, c.Directory)
@@ -134,7 +135,7 @@ func (g *Gate) decide(grant *Grant, now time.Time, r Request) (*Grant, error) {
 	usage, refusal := g.config.Budget.Admit(grant.Key.AccountID, grant.Key.ID, grant.Plan)
 	grant.Usage = usage
 	if refusal != nil {
-		return grant, refusal.denial()
+		return grant, g.texts.denial(refusal)
 	}
 	g.uses.note(grant.Key.ID, now)
 	return grant, nil
@@ -172,7 +173,7 @@ func (g *Gate) Authenticate(ctx context.Context, r Request, messages int) (*Gran
 		return nil, g.foreign(r.Address)
 	}
 	if refusal := g.messages.count(grant.Key.ID, messages); refusal != nil {
-		return nil, refusal.denial()
+		return nil, g.texts.denial(refusal)
 	}
 	return grant, nil
 }
@@ -181,7 +182,7 @@ func (g *Gate) Authenticate(ctx context.Context, r Request, messages int) (*Gran
 // not be able to use up its minute either.
 func (g *Gate) foreign(address string) *Denial {
 	if refusal := g.misses.count(Network(address), 1); refusal != nil {
-		return refusal.denial()
+		return g.texts.denial(refusal)
 	}
 	return deny(CodeAddress, "the key cannot be used from the address %s: ask its administrator to allow the address", address)
 }
@@ -207,7 +208,7 @@ func (g *Gate) chargeMinute(grant *Grant) error {
 	usage, refusal := g.config.Budget.ChargeMinute(grant.Key.AccountID, grant.Key.ID, grant.Plan)
 	grant.Usage = usage
 	if refusal != nil {
-		return refusal.denial()
+		return g.texts.denial(refusal)
 	}
 	return nil
 }
@@ -215,7 +216,7 @@ func (g *Gate) chargeMinute(grant *Grant) error {
 // ChargeLiveCalls charges upstream calls about a property to the account and to the property: all of them or none.
 func (g *Gate) ChargeLiveCalls(grant *Grant, propertyID string, calls int) error {
 	if refusal := g.config.Budget.ChargeLiveCalls(grant.Key.AccountID, propertyID, calls, grant.Plan); refusal != nil {
-		return refusal.denial()
+		return g.texts.denial(refusal)
 	}
 	return nil
 }
@@ -237,7 +238,7 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.lookupKey(ctx, hashKey(text), r.Address)
 	if err == g.unknownKey {
 		if refusal := g.misses.count(Network(r.Address), 1); refusal != nil {
-			return nil, refusal.denial()
+			return nil, g.texts.denial(refusal)
 		}
 	}
 	return grant, err

@@ -364,7 +364,7 @@ func TestRefusalByAShareNamesTheShare(t *testing.T) {
 		t.Errorf("admitted %d, want a third of 60", admitted)
 	}
 	const minute = "this replica's share of the key's 60 requests a minute, 20, is used up: the counters that replicas share are unavailable; try again in 3 seconds"
-	if d := refusal.denial(); d.Code != CodeRateLimited || d.Message != minute || d.RetryAfter != 3*time.Second {
+	if d := newRefusalTexts().denial(refusal); d.Code != CodeRateLimited || d.Message != minute || d.RetryAfter != 3*time.Second {
 		t.Errorf("denied with %+v", d)
 	}
 	budget.know(UsageCount{AccountID: "b", Hour: int64(hourOf(clock.now())), Day: hourOf(clock.now()).day(), InDay: 994})
@@ -372,7 +372,7 @@ func TestRefusalByAShareNamesTheShare(t *testing.T) {
 	plan.RequestsPerMinutePerKey = 100_000
 	admitted, refusal = admitN(budget, 10, "b", "k2", plan)
 	const day = "this replica's share of the account's 1000 requests a day, 2, is used up: the counters that replicas share are unavailable; try again in 60 seconds"
-	if d := refusal.denial(); admitted != 2 || d.Code != CodeQuotaExceeded || d.Message != day {
+	if d := newRefusalTexts().denial(refusal); admitted != 2 || d.Code != CodeQuotaExceeded || d.Message != day {
 		t.Errorf("admitted %d of the 6 that were left, denied with %+v", admitted, d)
 	}
 }
