@@ -65,10 +65,22 @@ func TestSharedHitAllocatesLittle(t *testing.T) {
 	}
 }
 
-// The allocation budget of a request whose key has not the form of one: botnets send nothing else. It makes the call, the denial, the
-// client's error, and the text of the status for the metrics.
+// The allocation budget of a denial of a memoized request: the refusal and the denial.
+func TestDenialAllocatesLittle(t *testing.T) {
+	const budget = 2
+	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 2 }), func(c *Config) { c.Access = io.Discard })
+	ctx := w.request(w.path("main", "/queries"))
+	for range 2 {
+		w.server.edge.Handler(ctx) // a miss, and a hit, which is memoized
+	}
+	if n := w.allocations(t, ctx, http.StatusTooManyRequests, func() {}); n > budget {
+		t.Errorf("%v allocations, budget %d", n, budget)
+	}
+}
+
+// The allocation budget of a request whose key has not the form of one: botnets send nothing else. It makes the call and the denial.
 func TestNonsenseAllocatesLittle(t *testing.T) {
-	const budget = 4
+	const budget = 2
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+w.keys["pro"]+"X")
 	if n := w.allocations(t, ctx, http.StatusUnauthorized, func() {}); n > budget {
@@ -76,9 +88,9 @@ func TestNonsenseAllocatesLittle(t *testing.T) {
 	}
 }
 
-// The allocation budget of an unknown key among many from as many addresses: the call, the client's error, and the text of the status.
+// The allocation budget of an unknown key among many from as many addresses: the call.
 func TestUnknownKeyAllocatesLittle(t *testing.T) {
-	const budget, before = 3, 1000
+	const budget, before = 1, 1000
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	unknown, _ := policy.NewKey("sara")
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+unknown)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"testing"
 
@@ -38,6 +39,23 @@ func BenchmarkSummaryLive(b *testing.B) {
 func BenchmarkMe(b *testing.B) {
 	w := newWorld(b, limited(unlimited))
 	w.benchmark(b, "/v1/me", "")
+}
+
+// BenchmarkDenial is a request beyond the minute of its key, for an answer in memory.
+func BenchmarkDenial(b *testing.B) {
+	w := newWorld(b, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 2 }), func(c *Config) { c.Access = io.Discard })
+	ctx := w.request(w.path("main", "/queries"))
+	for range 2 {
+		w.server.edge.Handler(ctx) // a miss, and a hit, which is memoized
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx.Response.Reset()
+		w.server.edge.Handler(ctx)
+		if ctx.Response.StatusCode() != http.StatusTooManyRequests {
+			b.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
+		}
+	}
 }
 
 // unlimited removes the limits, for benchmarks.

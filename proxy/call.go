@@ -48,6 +48,7 @@ type call struct {
 	// Memory for the fields above, so that one allocation makes a call.
 	ownID    requestID
 	ownGrant policy.Grant // of a memoized request
+	ownError apiError     // of a denial
 }
 
 // handle returns the handler of a route.
@@ -107,11 +108,21 @@ func (s *Server) run(c *call) {
 
 // conclude answers a request with its error, if it has failed, and records it.
 func (s *Server) conclude(c *call, err error) {
-	failed := apiErrorOf(err)
+	failed := c.failureOf(err)
 	if failed != nil {
 		s.sendError(c, failed)
 	}
 	s.record(c, failed)
+}
+
+// failureOf is apiErrorOf, with the error of a denial in the call's own memory.
+func (c *call) failureOf(err error) *apiError {
+	denial, ok := err.(*policy.Denial)
+	if !ok {
+		return apiErrorOf(err)
+	}
+	c.ownError = apiErrorOfDenial(denial)
+	return &c.ownError
 }
 
 func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *call {
@@ -137,7 +148,7 @@ func (s *Server) begin(c *call, r *route, http *fasthttp.RequestCtx, h requestHe
 // release drops what the call refers to when its handler has returned, but the body, which the HTTP library has yet to send.
 func (c *call) release() {
 	c.http, c.header, c.memoized = nil, requestHeader{}, nil
-	c.grant, c.params, c.property, c.ownGrant = nil, nil, nil, policy.Grant{}
+	c.grant, c.params, c.property, c.ownGrant, c.ownError = nil, nil, nil, policy.Grant{}, apiError{}
 }
 
 const (

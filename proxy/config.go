@@ -176,7 +176,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 		return nil, err
 	}
 	s = &Server{
-		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(),
+		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), repeated: newRepeatedErrors(),
 		cache: responses, metrics: newMetrics(c.Registry, c.Version), mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
 	}

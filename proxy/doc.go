@@ -42,7 +42,7 @@
 //     upstreamread.go, Server.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows of the answer in that format, which is kept with the answer (accept.go,
 //     acceptance.format; rendition.go, Server.render; package tabular). The answer is sent (response.go, Server.send), or the error
-//     (errors.go, Server.sendError). Metrics, trace and access log record it (metrics.go, Server.record).
+//     (erroranswer.go, Server.sendError). Metrics, trace and access log record it (metrics.go, Server.record).
 //
 // # Other answers
 //

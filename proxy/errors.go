@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -86,7 +85,8 @@ func apiErrorOf(err error) *apiError {
 		return known
 	}
 	if denial, ok := errors.AsType[*policy.Denial](err); ok {
-		return &apiError{code: denial.Code, message: denial.Message, retryAfter: denial.RetryAfter, limit: denial.Limit}
+		denied := apiErrorOfDenial(denial)
+		return &denied
 	}
 	if input, ok := errors.AsType[*translate.InputError](err); ok {
 		return &apiError{code: input.Code, message: input.Message}
@@ -98,6 +98,10 @@ func apiErrorOf(err error) *apiError {
 		return &apiError{code: codeServiceUnavailable, retryAfter: storeRetry, message: "the service cannot look up what it needs right now", cause: err}
 	}
 	return &apiError{code: codeInternal, message: "something went wrong on our side; quote the request id when you report it", cause: err}
+}
+
+func apiErrorOfDenial(d *policy.Denial) apiError {
+	return apiError{code: d.Code, message: d.Message, retryAfter: d.RetryAfter, limit: d.Limit}
 }
 
 // errorCodes lists every code that an error may have (spec: Errors), in the order of the documentation.
@@ -133,32 +137,6 @@ func statusOf(code string) int {
 		return fasthttp.StatusServiceUnavailable
 	}
 	return fasthttp.StatusInternalServerError
-}
-
-// sendError answers a request with an error.
-func (s *Server) sendError(c *call, e *apiError) {
-	header := &c.http.Response.Header
-	s.setHeaders(c, cacheBypass, noStore)
-	status := e.httpStatus()
-	c.http.SetStatusCode(status)
-	switch status {
-	case fasthttp.StatusUnauthorized:
-		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
-	case fasthttp.StatusMethodNotAllowed:
-		header.Set(fasthttp.HeaderAllow, cmp.Or(e.allow, "GET, HEAD"))
-	}
-	if e.retryAfter > 0 {
-		seconds := (e.retryAfter + time.Second - 1) / time.Second
-		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(int64(seconds), 10))
-	}
-	if e.limit > 0 {
-		now := c.started
-		if c.grant != nil && !c.grant.Usage.At.IsZero() {
-			now = c.grant.Usage.At
-		}
-		setRateLimit(c, e.limit, 0, now.Add(e.retryAfter+time.Second-1))
-	}
-	c.http.Response.SetBodyRaw(appendError(c.scratch[:0], e, c.id, s.config.DocsURL)) // most fit
 }
 
 // appendError appends the error envelope.

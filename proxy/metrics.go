@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
+
+	"sara/proxy/lru"
 )
 
 // metrics are the metrics of the edge. Their labels come from the route table and the status codes, never from requests, so
@@ -19,10 +21,29 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	panics   prometheus.Counter
+	failures *lru.Cache[failure, errorSeries] // the series of errors that have occurred
 }
+
+// A failure is what the series of an error depend on.
+type failure struct {
+	operation string
+	status    int
+	code      string
+}
+
+// An errorSeries holds the series of one kind of error. They are resolved once, as those of successes are: clients that are refused
+// often go on.
+type errorSeries struct {
+	answered prometheus.Counter
+	duration prometheus.Observer
+}
+
+// maxFailures is more than there are: some twenty operations with a few codes each.
+const maxFailures = 1 << 10
 
 func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	m := &metrics{
+		failures: lru.New[failure](lru.Config[errorSeries]{Weight: maxFailures}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sara_requests_total", Help: "Requests answered, by operation, status and error code.",
 		}, []string{"operation", "status", "code"}),
@@ -70,9 +91,19 @@ func (m *metrics) observe(r *route, status int, code string, took time.Duration)
 		series.unchanged.Inc()
 		series.duration.Observe(took.Seconds())
 	default:
-		m.requests.WithLabelValues(r.label(), strconv.Itoa(status), code).Inc()
-		m.duration.WithLabelValues(r.label()).Observe(took.Seconds())
+		series := m.errorSeriesOf(failure{r.label(), status, code})
+		series.answered.Inc()
+		series.duration.Observe(took.Seconds())
 	}
+}
+
+func (m *metrics) errorSeriesOf(f failure) errorSeries {
+	if known, ok := m.failures.Get(f); ok {
+		return known
+	}
+	resolved := errorSeries{m.requests.WithLabelValues(f.operation, strconv.Itoa(f.status), f.code), m.duration.WithLabelValues(f.operation)}
+	m.failures.Put(f, resolved)
+	return resolved
 }
 
 // record writes an answered request to metrics, trace and access log. failed is nil for a success.

@@ -50,7 +50,7 @@ func (s *Server) send(c *call, r reply) {
 		c.http.SetStatusCode(fasthttp.StatusOK)
 		c.writeBody(r)
 	}
-	s.setHeaders(c, r.cacheStatus, r.maxAge)
+	s.setHeaders(c, r.cacheStatus, r.maxAge, c.allowance())
 	setHeader(&response.Header, "Etag", tag)
 	if r.format != formatJSON {
 		c.setFormat(r)
@@ -146,7 +146,7 @@ const (
 
 // setHeaders sets the headers of every answer. Shared caches must not keep answers: another key gets another answer at the
 // same URL, and an error may end at any moment. Only routes that need no key are public.
-func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int) {
+func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int, left allowance) {
 	header := &c.http.Response.Header
 	header.SetContentType(jsonType)
 	setHeader(header, "X-Request-Id", c.id)
@@ -164,7 +164,7 @@ func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int) {
 		setHeader(header, fasthttp.HeaderVary, "Authorization, Accept, Accept-Encoding")
 	}
 	if c.route.Path != pathMalformed { // whose account is not known: zeros would read as an allowance that is used up
-		s.setAllowance(c)
+		left.set(header)
 	}
 }
 
@@ -185,25 +185,36 @@ func (c *call) appendCacheControl(dst []byte, maxAge int) []byte {
 	return strconv.AppendInt(dst, int64(maxAge), 10)
 }
 
-// setAllowance sets the headers of the account's daily allowance, zeros if the request has no account.
-func (s *Server) setAllowance(c *call) {
-	limit, used, now := 0, 0, c.started
-	if c.grant != nil {
-		limit, used = c.grant.Plan.RequestsPerDay, c.grant.Usage.RequestsToday
-		if !c.grant.Usage.At.IsZero() {
-			now = c.grant.Usage.At
-		}
-	}
-	setRateLimit(c, limit, max(0, limit-used), nextUTCMidnight(now))
+// An allowance is what the X-RateLimit headers show: what is left of a limit, and when that resets, in seconds since 1970.
+type allowance struct {
+	limit, remaining int
+	reset            int64
 }
 
-func setRateLimit(c *call, limit, remaining int, reset time.Time) {
-	header := &c.http.Response.Header
+// allowance returns the daily allowance of the request's account, zeros if it has none.
+func (c *call) allowance() allowance {
+	a := allowance{reset: nextUTCMidnight(c.allowanceTime()).Unix()}
+	if c.grant != nil {
+		a.limit = c.grant.Plan.RequestsPerDay
+		a.remaining = max(0, a.limit-c.grant.Usage.RequestsToday)
+	}
+	return a
+}
+
+// allowanceTime is the time of the request by the clock of the counters, if they were read.
+func (c *call) allowanceTime() time.Time {
+	if c.grant != nil && !c.grant.Usage.At.IsZero() {
+		return c.grant.Usage.At
+	}
+	return c.started
+}
+
+func (a allowance) set(header *fasthttp.ResponseHeader) {
 	var buffer [20]byte
 	set := func(name string, n int64) { header.SetCanonical([]byte(name), strconv.AppendInt(buffer[:0], n, 10)) }
-	set("X-Ratelimit-Limit", int64(limit))
-	set("X-Ratelimit-Remaining", int64(remaining))
-	set("X-Ratelimit-Reset", reset.Unix())
+	set("X-Ratelimit-Limit", int64(a.limit))
+	set("X-Ratelimit-Remaining", int64(a.remaining))
+	set("X-Ratelimit-Reset", a.reset)
 }
 
 // nextUTCMidnight is when the daily allowances reset (spec: Limits 1).

@@ -47,6 +47,7 @@ type Server struct {
 	metrics    *metrics
 	tracer     trace.Tracer // nil: tracing is off
 	memo       *lru.Cache[memoKey, *admittedRequest]
+	repeated   *lru.Cache[errorForm, *repeatedError]
 	cache      *cache.Cache
 	fills      *fillbudget.Budget // bounds the memory of upstream answers in flight
 	portfolios *fillbudget.Budget // bounds the memory of portfolios that are being made

@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sara/proxy/lru"
+)
+
+// An errorForm is what the answer with an error depends on, except for the id of the request.
+type errorForm struct {
+	route         *route
+	status        int
+	code, message string
+	retryAfter    int64 // seconds; 0: there is no such header
+	allowance     allowance
+}
+
+// formOf returns the form of the answer with an error to a request.
+func (c *call) formOf(e *apiError) errorForm {
+	f := errorForm{route: c.route, status: e.httpStatus(), code: e.code, message: e.message,
+		retryAfter: int64((e.retryAfter + time.Second - 1) / time.Second), allowance: c.allowance()}
+	if e.limit > 0 {
+		f.allowance = allowance{limit: e.limit, reset: c.allowanceTime().Add(e.retryAfter + time.Second - 1).Unix()}
+	}
+	return f
+}
+
+// isRepeated reports whether many requests get the answer of a form within a second: those of clients that are refused and go on, or of
+// guesses from many addresses.
+func (f *errorForm) isRepeated() bool {
+	return f.status == fasthttp.StatusUnauthorized || f.status == fasthttp.StatusTooManyRequests
+}
+
+// maxRepeatedErrors bounds the answers that are kept, of about a kilobyte each. Those that wait for a limit have a new form each second.
+const maxRepeatedErrors = 1 << 10
+
+// A repeatedError is the answer of a form, kept for further requests: to copy it costs a fraction of writing it piece by piece.
+type repeatedError struct {
+	header        fasthttp.ResponseHeader
+	before, after []byte // the body around the id of the request
+}
+
+func newRepeatedErrors() *lru.Cache[errorForm, *repeatedError] {
+	return lru.New[errorForm](lru.Config[*repeatedError]{Weight: maxRepeatedErrors})
+}
+
+// repeatable returns the answer that was just written, for further requests.
+func (c *call) repeatable() *repeatedError {
+	r := new(repeatedError)
+	c.http.Response.Header.CopyTo(&r.header)
+	before, after, _ := bytes.Cut(c.http.Response.Body(), []byte(c.id))
+	r.before, r.after = bytes.Clone(before), bytes.Clone(after)
+	return r
+}
+
+// repeat writes a kept answer to another request.
+func (c *call) repeat(r *repeatedError) {
+	response := &c.http.Response
+	r.header.CopyTo(&response.Header)
+	setHeader(&response.Header, "X-Request-Id", c.id)
+	body := append(append(c.scratch[:0], r.before...), c.id...)
+	response.SetBodyRaw(append(body, r.after...))
+}
+
+// sendError answers a request with an error.
+func (s *Server) sendError(c *call, e *apiError) {
+	form := c.formOf(e)
+	if !form.isRepeated() {
+		s.writeError(c, e, &form)
+		return
+	}
+	if kept, ok := s.repeated.Get(form); ok {
+		c.repeat(kept)
+		return
+	}
+	s.writeError(c, e, &form)
+	s.repeated.Put(form, c.repeatable())
+}
+
+// writeError writes the answer with an error piece by piece.
+func (s *Server) writeError(c *call, e *apiError, form *errorForm) {
+	header := &c.http.Response.Header
+	s.setHeaders(c, cacheBypass, noStore, form.allowance)
+	c.http.SetStatusCode(form.status)
+	switch form.status {
+	case fasthttp.StatusUnauthorized:
+		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
+	case fasthttp.StatusMethodNotAllowed:
+		header.Set(fasthttp.HeaderAllow, cmp.Or(e.allow, "GET, HEAD"))
+	}
+	if form.retryAfter > 0 {
+		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(form.retryAfter, 10))
+	}
+	c.http.Response.SetBodyRaw(appendError(c.scratch[:0], e, c.id, s.config.DocsURL)) // most fit
+}
