@@ -62,20 +62,11 @@ func (c *census) answers(now time.Time, q *keyQuestion) bool {
 	return c != nil && within(now, c.checkedAt, NewKeyDelay-1) && c.lacks(now, &q.hash, q.version)
 }
 
-// isUnknown reports whether the census in use answers a request. Networks that guess wait for a query as without one.
-func (f *keyFinder) isUnknown(ctx context.Context, now time.Time, q keyQuestion, address string) bool {
-	c := f.census.Load()
-	if !c.answers(now, &q) {
-		return false
-	}
-	network := Network(address)
-	if f.misses.isExhausted(network) {
-		return false
-	}
+// checkAhead makes sure that the next check of a census comes in time: the query for a key that it lacks is one, and nobody waits for it.
+func (f *keyFinder) checkAhead(ctx context.Context, now time.Time, c *census, q keyQuestion, network string) {
 	if !within(now, c.checkedAt, censusAhead) && !c.ahead.Load() && c.ahead.CompareAndSwap(false, true) {
-		_, _ = f.enqueue(ctx, q, network) // the query is the check; nobody waits for it
+		_, _ = f.enqueue(ctx, q, network)
 	}
-	return true
 }
 
 // withoutUnknown returns the hashes of a batch that have to be looked up: without those that the census lacks, unless the directory has

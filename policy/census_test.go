@@ -137,6 +137,48 @@ func TestGuessingNetworkWaitsDespiteACensus(t *testing.T) {
 	})
 }
 
+// What is refused at once is what Admit would refuse, and it counts as much. All else is left to Admit.
+func TestRefuseAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		atOnce := func(w *fixture, address, text string) string {
+			authorization := "Bearer " + text
+			for _, hash := range []Hash{{}, HashKey(authorization)} {
+				if denial := w.RefuseAtOnce(time.Now(), Request{Authorization: authorization, KeyHash: hash, Address: address}); denial != nil {
+					return denial.Code
+				}
+			}
+			return ""
+		}
+		want := func(got, code string) {
+			t.Helper()
+			if got != code {
+				t.Errorf("refused with %q, want %q", got, code)
+			}
+		}
+		w, texts := newSynctestFixture(t), keyTexts(1)
+		want(atOnce(w, "a", texts[0]), "") // without a census
+		want(atOnce(w, "a", texts[0]+"X"), CodeInvalidKey)
+
+		w, unknown := newCountedFixture(t)
+		w.guess(t, unknown[:1]) // the census is checked
+		lookups, _, _ := w.directory.queries()
+		want(atOnce(w, "a", validKeyText), "")
+		for _, text := range unknown[1:][:maxUnknownKeys] {
+			want(atOnce(w, "a", text), CodeInvalidKey)
+		}
+		wantCalls(t, w.directory, lookups)
+		want(atOnce(w, "a", unknown[50]), "")
+		wantCode(t, CodeRateLimited, nil)(w.from("a", unknown[50]))
+		want(atOnce(w, "b", unknown[50]), CodeInvalidKey)
+		time.Sleep(NewKeyDelay) // synctest
+		want(atOnce(w, "b", unknown[51]), "")
+		w.guess(t, unknown[60:61])
+		want(atOnce(w, "b", unknown[51]), CodeInvalidKey)
+		w.directory.changeHere(func() {})
+		want(atOnce(w, "b", unknown[52]), "")
+	})
+}
+
 // A directory that cannot list its keys answers look-ups as before, and is seldom asked again.
 func TestLookupsWorkWithoutACensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -85,6 +84,7 @@ func (g *Grant) WorkspaceID() string { return g.Key.workspaceID() }
 // A Request is the part of an HTTP request that a Gate decides on.
 type Request struct {
 	Authorization  string // the header; the gate keeps no reference to it, so its buffer may be reused
+	KeyHash        Hash   // of the key in it, if the caller has it from HashKey; zero: it does not
 	Address        string // of the client
 	RequiredScopes Scopes // by the endpoint
 }
@@ -199,7 +199,7 @@ func (g *Gate) Recognizes(r Request) bool {
 	if !ok {
 		return false
 	}
-	known, ok := g.keys.cached(now, hashKey(text), present)
+	known, ok := g.keys.cached(now, r.hash(text), present)
 	return ok && known.err == nil && checkKey(known.value, now) == nil && known.value.From.Contain(r.Address)
 }
 
@@ -225,54 +225,6 @@ func (g *Gate) ChargeLiveCalls(grant *Grant, propertyID string, calls int) error
 // already making them (singleflight). It does nothing if the day on which the request was admitted has ended.
 func (g *Gate) RefundLiveCalls(grant *Grant, calls int) {
 	g.config.Budget.RefundLiveCalls(grant.Key.AccountID, calls, grant.Usage.At)
-}
-
-// authenticate returns the Grant of the request's key, without a usage. A text without the form of a key is refused
-// without a look-up. Any other is looked up before it is refused, and only an unknown one counts against its network: a valid one is never
-// refused for the guesses of others.
-func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
-	text, denial := bearer(r.Authorization, g.config.KeyPrefix)
-	if denial != nil {
-		return nil, denial
-	}
-	grant, err := g.lookupKey(ctx, hashKey(text), r.Address)
-	if err == g.unknownKey {
-		if refusal := g.misses.count(Network(r.Address), 1); refusal != nil {
-			return nil, g.texts.denial(refusal)
-		}
-	}
-	return grant, err
-}
-
-// lookupKey returns the Grant of the key with this hash, if the key exists and is valid.
-func (g *Gate) lookupKey(ctx context.Context, hash Hash, address string) (*Grant, error) {
-	version, err := g.version(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the directory's edition: %w", err)
-	}
-	key, err := g.keys.get(ctx, hash, address, version)
-	switch {
-	case errors.Is(err, ErrUnknown):
-		return nil, g.unknownKey
-	case err != nil:
-		return nil, fmt.Errorf("look up a key: %w", err)
-	}
-	now := g.config.Now()
-	if denial := checkKey(key, now); denial != nil {
-		return nil, denial
-	}
-	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], lookedUpAt: now, version: version}, nil
-}
-
-// checkKey refuses a revoked or expired key.
-func checkKey(key *Key, now time.Time) *Denial {
-	switch {
-	case !key.RevokedAt.IsZero() && !now.Before(key.RevokedAt):
-		return deny(CodeRevokedKey, "the key was revoked: create another one")
-	case !key.ExpiresAt.IsZero() && !now.Before(key.ExpiresAt):
-		return deny(CodeExpiredKey, "the key expired on %s: create another one", key.ExpiresAt.UTC().Format(time.RFC3339))
-	}
-	return nil
 }
 
 // checkAccess refuses a valid key whose plan has no access, or which lacks a scope.

@@ -17,6 +17,29 @@ func hashKey(key string) Hash {
 	return sha256.Sum256(append(buffer[:0], key...))
 }
 
+// HashKey returns the hash of the key in an Authorization header, whatever the form of the key. It is the zero hash if there is no key,
+// or one that is longer than any.
+func HashKey(authorization string) (hash Hash) {
+	scheme, key := splitAuthorization(authorization)
+	if key == "" || len(key) > maxKeyLength || !strings.EqualFold(scheme, authScheme) {
+		return hash
+	}
+	return hashKey(key)
+}
+
+// hash returns the hash of the key in the request.
+func (r *Request) hash(key string) Hash {
+	if r.KeyHash != (Hash{}) {
+		return r.KeyHash
+	}
+	return hashKey(key)
+}
+
+func splitAuthorization(header string) (scheme, key string) {
+	scheme, key, _ = strings.Cut(header, " ")
+	return scheme, strings.TrimSpace(key)
+}
+
 const (
 	authScheme     = "bearer"
 	authSchemeText = "Authorization: Bearer <API_KEY>"
@@ -52,8 +75,7 @@ func (k *Key) workspaceID() string {
 
 // bearer extracts the key from an Authorization header. It checks only the form.
 func bearer(authorization, prefix string) (string, *Denial) {
-	scheme, key, _ := strings.Cut(authorization, " ")
-	key = strings.TrimSpace(key)
+	scheme, key := splitAuthorization(authorization)
 	switch {
 	case authorization == "":
 		return "", deny(CodeInvalidKey, "the request has no key: send the header %s", authSchemeText)

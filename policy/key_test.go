@@ -111,3 +111,19 @@ func FuzzBearer(f *testing.F) {
 		}
 	})
 }
+
+// The hash of a header is that of the key in it, in any form that bearer accepts; a header without a key has none.
+func TestHashKey(t *testing.T) {
+	key, hash := NewKey("sara")
+	for header, want := range map[string]Hash{
+		"Bearer " + key: hash, "bearer  " + key + " ": hash, "Bearer nonsense": hashKey("nonsense"),
+		"": {}, "Bearer": {}, "Bearer ": {}, key: {}, "Basic " + key: {}, "Bearer " + strings.Repeat("A", maxKeyLength+1): {},
+	} {
+		if got := HashKey(header); got != want {
+			t.Errorf("the hash of %q is %x, want %x", header, got, want)
+		}
+		if text, denial := bearer(header, "sara"); denial == nil && hashKey(text) != want {
+			t.Errorf("the key in %q is %q", header, text)
+		}
+	}
+}

@@ -79,9 +79,6 @@ func newKeyFinder(now func() time.Time, misses *missLimiter, directory keyDirect
 // get returns the key with a hash, for a request from an address. The caller reads the version first.
 func (f *keyFinder) get(ctx context.Context, hash Hash, address string, version version) (*Key, error) {
 	now, q := f.now(), keyQuestion{hash, version}
-	if f.isUnknown(ctx, now, q, address) {
-		return nil, ErrUnknown
-	}
 	cached, ok := f.cached(now, hash, version)
 	if ok && f.isFresh(now, &cached) {
 		return cached.value, cached.err

@@ -56,7 +56,7 @@ func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
 		r.series, r.table = s.metrics.successSeriesOf(r.Operation), tableOf(r)
 	}
-	return func(http *fasthttp.RequestCtx) { s.run(s.newCall(r, http, s.readHeader(http))) }
+	return func(http *fasthttp.RequestCtx) { s.run(s.newCall(r, http)) }
 }
 
 // withHTTP1 is the first middleware. It begins to count the bytes of the next request, and refuses versions of HTTP that do not
@@ -76,21 +76,22 @@ func (s *Server) withHTTP1(next fasthttp.RequestHandler) fasthttp.RequestHandler
 // connectionOf returns the connection of a request: the listener makes them all.
 func connectionOf(http *fasthttp.RequestCtx) *connection { return http.Conn().(*connection) }
 
-// withMemo is the middleware in front of the router: a memoized request needs no routing. For all others the header is read
-// a second time behind the router, because handing it over would take an allocation.
-func (s *Server) withMemo(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+// withShortcuts is the middleware in front of the router, which the requests that come most often do not need: memoized ones, and guesses.
+func (s *Server) withShortcuts(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(http *fasthttp.RequestCtx) {
-		h := s.readHeader(http)
-		m := s.memoized(http, &h)
-		if m == nil {
-			next(http)
+		connection := connectionOf(http)
+		c := connection.takeCall()
+		s.begin(c, http)
+		if m := s.memoized(http, &c.header); m != nil {
+			c.memoized = m
+			s.enter(c, m.route)
+			s.run(c)
+		} else if !s.refuseAtOnce(c) {
+			connection.begun = c
+			next(http) // which takes it
 			return
 		}
-		c := connectionOf(http).takeCall()
-		s.begin(c, m.route, http, h)
-		c.memoized = m
-		s.run(c)
-		connectionOf(http).keepCall(c)
+		connection.keepCall(c)
 	}
 }
 
@@ -125,20 +126,31 @@ func (c *call) failureOf(err error) *apiError {
 	return &c.ownError
 }
 
-func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *call {
-	c := new(call)
-	s.begin(c, r, http, h)
+// newCall returns the call of a request for a route: the one that withShortcuts has begun, if the request came that far.
+func (s *Server) newCall(r *route, http *fasthttp.RequestCtx) *call {
+	connection := connectionOf(http)
+	c := connection.begun
+	if connection.begun = nil; c == nil {
+		c = new(call)
+		s.begin(c, http)
+	}
+	s.enter(c, r)
 	return c
 }
 
-// begin makes c the call of a request. Nothing is left in it of an earlier one.
-func (s *Server) begin(c *call, r *route, http *fasthttp.RequestCtx, h requestHeader) {
-	*c = call{route: r, started: h.at, client: h.client(http), http: http, header: h,
-		deadline: deadline{at: http.Time().Add(requestTimeout)}, ownID: newRequestID()}
+// begin makes c the call of a request, whose route is not known yet. Nothing is left in it of an earlier one.
+func (s *Server) begin(c *call, http *fasthttp.RequestCtx) {
+	*c = call{http: http, header: s.readHeader(http), deadline: deadline{at: http.Time().Add(requestTimeout)}, ownID: newRequestID()}
+	c.started, c.client = c.header.at, c.header.client(http)
 	c.id = unsafe.String(&c.ownID[0], len(c.ownID)) // which does not change until the next request
 	if m, ok := http.UserValue(mcpCall{}).(*message); ok {
 		c.deadline.at, c.message = m.deadline, m.id
 	}
+}
+
+// enter sets the route of a call.
+func (s *Server) enter(c *call, r *route) {
+	c.route = r
 	if s.tracer != nil {
 		s.startSpan(c)
 		c.held = true
@@ -221,7 +233,7 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	m := c.memoized
 	_, span := c.step(ctx, "admit")
 	c.ownGrant = *m.grant
-	c.grant, err = s.gate.Readmit(&c.ownGrant, c.started, policy.Request{Address: c.client, RequiredScopes: c.route.Scope})
+	c.grant, err = s.gate.Readmit(&c.ownGrant, c.started, c.request())
 	span.End()
 	if err != nil {
 		return reply{}, asStoreError(err)
@@ -229,6 +241,11 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	c.window, c.params, c.property = m.window, m.params, m.property
 	q := m.request
 	return s.answerReport(ctx, c, &q)
+}
+
+// request is what the gate decides on.
+func (c *call) request() policy.Request {
+	return policy.Request{Authorization: c.header.credentials(), KeyHash: c.header.keyHash, Address: c.client, RequiredScopes: c.route.Scope}
 }
 
 func (c *call) isTooLong() bool { return len(c.http.RequestURI()) > maxURL }
@@ -242,7 +259,7 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	}
 	ctx, span := c.step(ctx, "admit")
 	defer span.End()
-	request := policy.Request{Authorization: c.header.credentials(), Address: c.client, RequiredScopes: c.route.Scope}
+	request := c.request()
 	switch {
 	case c.route.Open:
 		c.grant = s.gate.Look(ctx, request)

@@ -23,6 +23,7 @@ type connection struct {
 	// spare is the memory of the call of an earlier request; nil: there is none. The connection carries one request at a time, so
 	// that it needs no lock.
 	spare *call
+	begun *call // of the request in progress, whose route is not known yet; nil: it is, or there is none
 
 	network string       // of the address; empty: connections are not counted by network
 	open    *connections // that it is one of; nil for one that was refused, or that carries the requests of an MCP message

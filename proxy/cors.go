@@ -60,7 +60,7 @@ func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 			s.share(http)
 			return
 		}
-		c := s.newCall(preflights, http, s.readHeader(http))
+		c := s.newCall(preflights, http)
 		http.SetStatusCode(fasthttp.StatusNoContent)
 		header := &http.Response.Header
 		setHeader(header, "X-Request-Id", c.id)

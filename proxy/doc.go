@@ -10,7 +10,8 @@
 //  2. The HTTP server (server.go, Server.newEdge) calls the middleware: it refuses unknown versions of HTTP (call.go, Server.withHTTP1), adds
 //     the headers of CORS (cors.go, Server.withCORS), and reads the header fields that sara uses (requestheader.go, Server.readHeader). Then
 //     it looks the request up in the memo of admitted requests (memo.go, Server.memoized): for an entry that is still valid, steps 3, 5 and 6
-//     are skipped. The API reference is served here, too (pages.go, Server.withPages).
+//     are skipped. A key that the gate refuses without waiting ends the path here (endpoints.go, Server.refuseAtOnce;
+//     policy/authenticate.go, Gate.RefuseAtOnce). The API reference is served here, too (pages.go, Server.withPages).
 //  3. The router finds the row of the route table (routes.go, table).
 //  4. The stages run (call.go, Server.answer) on a context with a deadline. First the gate checks key, plan and scope, and
 //     charges the request budgets (policy/gate.go, Gate.Admit). A memoized request only charges them (policy/gate.go,

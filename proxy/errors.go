@@ -189,7 +189,7 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
-	c := s.newCall(&route{Path: pathMalformed}, http, s.readHeader(http))
+	c := s.newCall(&route{Path: pathMalformed}, http)
 	s.sendError(c, e)
 	s.share(http)
 	s.record(c, e)

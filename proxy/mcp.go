@@ -73,7 +73,7 @@ func (h headerCarrier) Keys() []string         { return nil }
 // handle answers a message. It authenticates the key and charges nothing: tools make requests of their own, which are charged.
 func (e *mcpEndpoint) handle(http *fasthttp.RequestCtx) {
 	s := e.server
-	c := s.newCall(e.route, http, s.readHeader(http))
+	c := s.newCall(e.route, http)
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	defer c.deadline.end()
@@ -87,7 +87,7 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 	}
 	ctx, span := c.step(c.context(), "authenticate")
 	messages := mcp.Messages(c.http.PostBody())
-	c.grant, err = e.server.gate.Authenticate(ctx, policy.Request{Authorization: c.header.credentials(), Address: c.client}, min(messages, mcp.MaxBatch))
+	c.grant, err = e.server.gate.Authenticate(ctx, c.request(), min(messages, mcp.MaxBatch))
 	span.End()
 	if err != nil {
 		return asStoreError(err)

@@ -1,8 +1,9 @@
 package proxy
 
 import (
-	"crypto/sha256"
 	"slices"
+	"strings"
+	"unsafe"
 
 	"github.com/valyala/fasthttp"
 
@@ -22,8 +23,11 @@ type admittedRequest struct {
 	request  reportRequest
 }
 
-// A memoKey is a hash of the identity of a request, including its API key, which the hash does not reveal.
-type memoKey [sha256.Size]byte
+// A memoKey identifies a request. The hash does not reveal its API key.
+type memoKey struct {
+	key policy.Hash
+	uri string
+}
 
 const (
 	maxMemoEntries = 10_000  // of about a kilobyte each
@@ -35,16 +39,14 @@ func newMemo() *lru.Cache[memoKey, *admittedRequest] {
 	return lru.New[memoKey](lru.Config[*admittedRequest]{Weight: maxMemoEntries})
 }
 
-// memoKeyOf returns the key of a request. ok is false unless it is a GET with exactly one Authorization field and at most
-// maxMemoKey bytes of Authorization and URL.
+// memoKeyOf returns the key of a request, whose URI shares the request's bytes. ok is false unless it is a GET with exactly one
+// Authorization field and at most maxMemoKey bytes of Authorization and URL.
 func memoKeyOf(http *fasthttp.RequestCtx, h *requestHeader) (key memoKey, ok bool) {
-	var buffer [maxMemoKey]byte // on the stack
-	credentials, uri := h.credentials(), http.RequestURI()
-	if credentials == "" || len(credentials)+1+len(uri) > len(buffer) || !http.IsGet() {
+	uri := http.RequestURI()
+	if h.keyHash == (policy.Hash{}) || len(h.authorization)+1+len(uri) > maxMemoKey || !http.IsGet() {
 		return key, false
 	}
-	text := append(append(buffer[:0], credentials...), '\n') // a header field cannot contain a line feed
-	return sha256.Sum256(append(text, uri...)), true
+	return memoKey{h.keyHash, unsafe.String(unsafe.SliceData(uri), len(uri))}, true
 }
 
 // memoized returns the memo's entry for a request, nil if it has none or if the entry is no longer valid: an account, key or
@@ -70,5 +72,6 @@ func (s *Server) memoize(c *call, q *reportRequest) {
 	}
 	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, params: c.params, property: c.property, request: *q}
 	m.request.key = slices.Clip(slices.Clone(q.key))
+	key.uri = strings.Clone(key.uri)
 	s.memo.Put(key, m)
 }

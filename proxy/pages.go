@@ -50,7 +50,7 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 		case !isPage(http.URI().PathOriginal()) && !(read && isBrowserAtRoot(http)):
 			next(http)
 		case read:
-			c := s.newCall(pages, http, s.readHeader(http))
+			c := s.newCall(pages, http)
 			s.conclude(c, s.sendPage(c))
 		default:
 			wrongMethod(http)

@@ -236,7 +236,7 @@ func TestPortfolio200AfterItsDeadline(t *testing.T) {
 	})
 	i := slices.IndexFunc(table(), func(r route) bool { return r.Operation == "getPortfolio" })
 	http := w.request("/v1/portfolio?limit=200")
-	c := w.server.newCall(&table()[i], http, w.server.readHeader(http))
+	c := w.server.newCall(&table()[i], http)
 	cutOff := make(chan struct{})
 	go func() { // the request is over once eight calls hang
 		defer close(cutOff)

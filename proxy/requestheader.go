@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/valyala/fasthttp"
+
+	"sara/policy"
 )
 
 // requestHeader holds the header fields that sara uses. They are collected in one pass, because each lookup through the HTTP
@@ -13,14 +15,15 @@ import (
 type requestHeader struct {
 	at time.Time // when the header was read: the start of the request
 
-	authorizations int    // how many Authorization fields there are
-	authorization  []byte // the last one
-	forwarded      []byte // the last line of the trusted proxy's field; nil: none
-	conditional    bool   // there is an If-None-Match
-	noCache        bool   // Cache-Control: no-cache (RFC 9111)
-	gzip           bool   // the client accepts gzip (RFC 9110, Accept-Encoding)
-	gzipNamed      bool   // gzip was named, so a wildcard no longer counts
-	format         format // that the client prefers, if the answer has rows
+	authorizations int         // how many Authorization fields there are
+	authorization  []byte      // the last one
+	keyHash        policy.Hash // of the key in it; zero: there is none, or several fields
+	forwarded      []byte      // the last line of the trusted proxy's field; nil: none
+	conditional    bool        // there is an If-None-Match
+	noCache        bool        // Cache-Control: no-cache (RFC 9111)
+	gzip           bool        // the client accepts gzip (RFC 9110, Accept-Encoding)
+	gzipNamed      bool        // gzip was named, so a wildcard no longer counts
+	format         format      // that the client prefers, if the answer has rows
 }
 
 func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
@@ -47,6 +50,7 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 		}
 	}
 	h.format = accepted.format()
+	h.keyHash = policy.HashKey(h.credentials())
 	return h
 }
 

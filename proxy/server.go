@@ -47,6 +47,7 @@ type Server struct {
 	metrics    *metrics
 	tracer     trace.Tracer // nil: tracing is off
 	memo       *lru.Cache[memoKey, *admittedRequest]
+	endpoints  endpoints
 	repeated   *lru.Cache[errorForm, *repeatedError]
 	cache      *cache.Cache
 	fills      *fillbudget.Budget // bounds the memory of upstream answers in flight
@@ -93,7 +94,8 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.ANY(pathMCP, s.handle(&route{Path: pathMCP, Open: true, serve: wrongMCPMethod}))
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
-	s.handler = s.withMemo(s.withPages(r.Handler))
+	s.endpoints = newEndpoints(routes)
+	s.handler = s.withShortcuts(s.withPages(r.Handler))
 	return &fasthttp.Server{
 		Handler:               s.withHTTP1(s.withCORS(s.handler)),
 		ErrorHandler:          s.sendMalformed,

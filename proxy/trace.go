@@ -23,7 +23,7 @@ import (
 func (s *Server) startSpan(c *call) {
 	ctx := context.Background()
 	remote := s.remoteSpan(c)
-	if remote.IsValid() && s.gate.Recognizes(policy.Request{Authorization: c.header.credentials(), Address: c.client}) {
+	if remote.IsValid() && s.gate.Recognizes(c.request()) {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
 	}
 	method := knownMethod(c.http)
