@@ -50,6 +50,8 @@ type table struct {
 	position    []float64
 	weighted    []float64 // positions as translate.Weighted returns them, for sums
 	sums        []keySum  // of all days together, by the first row of their key
+
+	numbering atomic.Pointer[numbering] // by the latest names that the table was read with; nil: none
 }
 
 // A keySum is the sum of the rows of a key.

@@ -23,7 +23,7 @@ import (
 type HistoryConfig struct {
 	Bucket bucket.Bucket
 	Now    func() time.Time // nil: time.Now
-	// CacheBytes bounds the memory of the cache of months; 0 means 64 MiB.
+	// CacheBytes bounds the memory of the cache of months, with the names of their keys; 0 means 64 MiB.
 	CacheBytes int64
 	// Recheck is how long the listing of a property's months is cached, and so how late a reader sees the writes of other
 	// processes; 0 means 5 s.
@@ -41,6 +41,7 @@ const (
 	maxLedgers    = 50_000  // months whose ledger is cached, some 400 B each
 	stripes       = 256     // of the write counters
 	monthOverhead = 1 << 10 // bytes of a cached month besides its object
+	namesShare    = 8       // the part of the cache's memory that names take: one in so many bytes
 )
 
 // History is the archived figures of all properties in one bucket. It is safe for concurrent use, and need not be closed.
@@ -58,6 +59,7 @@ type History struct {
 	writes [stripes]atomic.Uint64
 	seed   maphash.Seed
 
+	names   *lru.Cache[namesKey, *names]
 	tallies sync.Pool // of *tally
 
 	damagedReads atomic.Uint64
@@ -103,7 +105,8 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	h.tallies.New = func() any { return new(tally) }
 	h.listings = newLoadingCache(maxListings, func(listing) int64 { return 1 }, h.isFresh, h.loadListing)
 	h.ledgers = lru.New[revisionKey](lru.Config[*ledger]{Weight: maxLedgers})
-	h.months = newLoadingCache(size, func(o *object) int64 { return int64(o.size) + monthOverhead }, func(*object) bool { return true }, h.loadMonth)
+	h.names = lru.New[namesKey](lru.Config[*names]{Weight: size / namesShare})
+	h.months = newLoadingCache(size-size/namesShare, func(o *object) int64 { return int64(o.size) + monthOverhead }, func(*object) bool { return true }, h.loadMonth)
 	return h, nil
 }
 

@@ -11,8 +11,8 @@ import (
 // A Result holds the archived figures of a property for one dimension and a range of days.
 type Result struct {
 	// Rows has one row for each key: clicks and impressions are summed and the position is weighted by impressions. Rows
-	// are ordered by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its
-	// date, in order. The rows belong to the caller. Rows after the first ones that it asked for are only counted.
+	// are ordered by clicks descending, then key, unless the caller asked for all. For ByDate there is one row for each day with
+	// traffic, keyed by its date, in order. The rows belong to the caller. Rows after the first ones that it asked for are only counted.
 	Rows *translate.Rows
 	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
 	Missing []translate.Date
@@ -27,8 +27,8 @@ type Result struct {
 }
 
 // Read answers for a property as the upstream would for the dimension and range. It fetches each month once. Damaged objects
-// are missing days of the result; all other months answer. first is how many of the first rows the caller needs, or 0 for all; it has no
-// effect on ByDate.
+// are missing days of the result; all other months answer. first is how many of the first rows the caller needs, or 0 for all, in any
+// order; it has no effect on ByDate.
 func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange, first int) (Result, error) {
 	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
 		o, err := h.load(ctx, property, m)
@@ -43,6 +43,8 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 		w.tally, _ = h.tallies.Get().(*tally)
 		defer h.tallies.Put(w.tally)
 		defer w.tally.reset()
+		w.tally.names = h.namesOf(property, by)
+		defer h.keepNames(property, by, w.tally.names)
 	}
 	damaged, err := each(ctx, h, property, r, ready, load, w.visit)
 	if err != nil {
@@ -136,8 +138,8 @@ func (w *walk) addTotal(o *object, source translate.Dimension, day int) error {
 		return err
 	}
 	var total translate.Metrics
+	start, end := rows.span(day, day+1)
 	if source == w.by {
-		start, end := rows.span(day, day+1)
 		if start == end {
 			return nil // a day without traffic
 		}
@@ -145,9 +147,13 @@ func (w *walk) addTotal(o *object, source translate.Dimension, day int) error {
 		sum.Add(rows.clicks[start], rows.impressions[start], rows.position[start])
 		total = sum.Metrics()
 	} else {
-		var parts tally
-		parts.add(rows, day, day+1)
-		total = parts.rows(0).Total()
+		var parts translate.RowsBuilder
+		for i := start; i < end; i++ {
+			var part translate.Sum
+			part.AddWeighted(rows.clicks[i], rows.impressions[i], rows.weighted[i])
+			parts.Add(nil, part.Metrics())
+		}
+		total = parts.Rows().Total()
 		w.result.Derived++
 	}
 	w.date = (o.month + translate.Date(day)).Append(w.date[:0])

@@ -16,8 +16,12 @@ import (
 	"time"
 
 	"sara/archive/bucket"
+	"sara/proxy/lru"
 	"sara/translate"
 )
+
+// allRanked asks for more first rows than there are.
+const allRanked = 1 << 20
 
 func TestReadEqualsASlowReference(t *testing.T) {
 	random := rand.New(rand.NewPCG(15, 16))
@@ -32,7 +36,10 @@ func TestReadEqualsASlowReference(t *testing.T) {
 		start := translate.NewDate(2024, 1, 10) + translate.Date(random.IntN(100)) // in some ranges nothing is archived
 		r := translate.DateRange{Start: start, End: start + translate.Date(random.IntN(70))}
 		by := Dimensions()[random.IntN(5)]
-		got, err := h.Read(t.Context(), testProperty, by, r, 0)
+		if random.IntN(4) == 0 { // months that are in memory are then read with other names than before
+			h.names = lru.New[namesKey](lru.Config[*names]{Weight: 1 << 10})
+		}
+		got, err := h.Read(t.Context(), testProperty, by, r, allRanked)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,6 +52,13 @@ func TestReadEqualsASlowReference(t *testing.T) {
 		}
 		if rows := described(got.Rows); !slices.Equal(rows, wantRows) {
 			t.Errorf("%s %v: %q\nwant %q", by, r, rows, wantRows)
+		}
+		all, err := h.Read(t.Context(), testProperty, by, r, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inAnyOrder := described(all.Rows); !slices.Equal(slices.Sorted(slices.Values(inAnyOrder)), slices.Sorted(slices.Values(wantRows))) {
+			t.Errorf("%s %v, in any order: %q\nwant %q", by, r, inAnyOrder, wantRows)
 		}
 		first := 1 + random.IntN(60)
 		cut, err := h.Read(t.Context(), testProperty, by, r, first)
@@ -332,8 +346,9 @@ func TestCacheOfMonthsIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if size := h.months.values.Weight(); size > 64<<10 || size == 0 {
-		t.Errorf("%d bytes are in memory", size)
+	months, names := h.months.values.Weight(), h.names.Weight()
+	if months+names > 64<<10 || months == 0 || names == 0 {
+		t.Errorf("%d bytes of months and %d of the names of their keys are in memory", months, names)
 	}
 }
 

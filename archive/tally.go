@@ -1,66 +1,78 @@
 package archive
 
 import (
-	"slices"
-
 	"sara/translate"
 )
 
-// A tally adds up rows by key over any number of months. The zero tally is empty, and reset empties it without giving up its
-// memory, which is most of what a read would allocate.
+// tally adds up rows by key over any number of months of a property. Reset empties it without giving up its memory, which is most of what
+// a read would allocate.
 type tally struct {
-	index translate.KeyIndex
-	sums  []translate.Sum // by the number of their key
-	found []int32         // of the table that is being added: the number of each of its keys, plus one; 0 for one not looked up
-	order []uint64
+	names  *names
+	places []int32         // by the number of a name: the index of its sum, plus one; 0 for none yet
+	named  []int32         // the number of the name of each sum
+	keys   [][]byte        // of each sum
+	sums   []translate.Sum // in the order in which their keys came
+	order  []uint64
 }
 
 // largestTally is the number of keys from which a tally gives up its memory: few requests need that much.
 const largestTally = 1 << 14
 
 func (t *tally) reset() {
-	if t.index.Len() > largestTally {
+	if len(t.places) > largestTally {
 		*t = tally{}
 		return
 	}
-	t.index.Reset()
-	t.sums = t.sums[:0]
+	for _, name := range t.named {
+		t.places[name] = 0
+	}
+	clear(t.keys) // they refer to the memory of months
+	t.names, t.named, t.keys, t.sums = nil, t.named[:0], t.keys[:0], t.sums[:0]
 }
 
-// add adds the rows of the days from first up to last: the sums of the table if these are all of its days. It looks up each distinct key
-// of a table once.
+// add adds the rows of the days from first up to last: the sums of the table if these are all of its days.
 func (t *tally) add(rows *table, first, last int) {
+	numbered := rows.numberedBy(t.names)
+	if more := int(numbered.most) + 1 - len(t.places); more > 0 {
+		t.places = append(t.places, make([]int32, more)...)
+	}
 	start, end := rows.span(first, last)
-	t.index.Reserve(len(rows.keys))
 	if end-start == len(rows.day) {
 		for i := range rows.sums {
-			n := t.number(rows.keys[rows.sums[i].key])
-			t.sums[n].AddSum(rows.sums[i].sum)
+			t.of(rows, numbered, rows.sums[i].key).AddSum(rows.sums[i].sum)
 		}
 		return
 	}
-	t.found = slices.Grow(t.found[:0], len(rows.keys))[:len(rows.keys)]
-	clear(t.found)
 	for i := start; i < end; i++ {
-		found := &t.found[rows.key[i]]
-		if *found == 0 {
-			*found = int32(t.number(rows.keys[rows.key[i]])) + 1
-		}
-		t.sums[*found-1].AddWeighted(rows.clicks[i], rows.impressions[i], rows.weighted[i])
+		t.of(rows, numbered, rows.key[i]).AddWeighted(rows.clicks[i], rows.impressions[i], rows.weighted[i])
 	}
 }
 
-// number returns the number of a key, for which there is room.
-func (t *tally) number(key []byte) int {
-	n := t.index.Of(key)
-	if n == len(t.sums) {
-		t.sums = append(t.sums, translate.Sum{})
+// of returns the sum of a key of a table.
+func (t *tally) of(rows *table, numbered *numbering, key int32) *translate.Sum {
+	name := numbered.keys[key]
+	if t.places[name] == 0 {
+		t.begin(name, rows.keys[key])
 	}
-	return n
+	return &t.sums[t.places[name]-1]
 }
 
-// rows returns the first sums in the upstream's order, or all if first is 0, see translate.KeyIndex.Rows.
+func (t *tally) begin(name int32, key []byte) {
+	t.named, t.keys, t.sums = append(t.named, name), append(t.keys, key), append(t.sums, translate.Sum{})
+	t.places[name] = int32(len(t.sums))
+}
+
+// rows returns the first sums in the upstream's order, or all in any order if first is 0.
 func (t *tally) rows(first int) *translate.Rows {
-	t.order = t.index.Ranked(t.order, first, func(i int) int64 { return t.sums[i].Clicks })
-	return t.index.Rows(t.order, func(i int) translate.Metrics { return t.sums[i].Metrics() })
+	sums := translate.Keyed{
+		Len:     len(t.sums),
+		Key:     func(i int) []byte { return t.keys[i] },
+		Clicks:  func(i int) int64 { return t.sums[i].Clicks },
+		Metrics: func(i int) translate.Metrics { return t.sums[i].Metrics() },
+	}
+	if first == 0 {
+		return sums.Unranked()
+	}
+	t.order = sums.Ranked(t.order, first)
+	return sums.Rows(t.order)
 }

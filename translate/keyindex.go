@@ -2,7 +2,6 @@ package translate
 
 import (
 	"bytes"
-	"cmp"
 	"hash/maphash"
 	"slices"
 )
@@ -74,58 +73,3 @@ func (x *KeyIndex) Len() int { return len(x.keys) }
 
 // Key returns key i. Its bytes are those that were passed to Of.
 func (x *KeyIndex) Key(i int) []byte { return x.keys[i].text }
-
-// Ranked returns the numbers of the first keys in the upstream's order, or of all if first is 0: by their clicks, the most first, and
-// then by key. It uses the memory of scratch. Clicks and number are sorted as one integer; the few keys with equal clicks are sorted by key
-// afterwards.
-func (x *KeyIndex) Ranked(scratch []uint64, first int, clicks func(i int) int64) []uint64 {
-	const most = 1<<(64-numberBits) - 1
-	n := len(x.keys)
-	ranked := slices.Grow(scratch[:0], 2*n)
-	for i := range n {
-		ranked = append(ranked, (most-uint64(min(clicks(i), most)))<<numberBits|uint64(i))
-	}
-	if 0 < first && first < n {
-		ranked = leastNumbered(ranked, first)
-	} else {
-		first = n
-	}
-	sortNumbered(ranked, ranked[n:2*n])
-	for begin := 0; begin < len(ranked); {
-		end := begin + 1
-		for end < len(ranked) && ranked[end]>>numberBits == ranked[begin]>>numberBits {
-			end++
-		}
-		ties, areMost := ranked[begin:end], ranked[begin]>>numberBits == 0 // which may differ
-		for i := range ties {
-			ties[i] &= 1<<numberBits - 1
-		}
-		if len(ties) > 1 {
-			slices.SortFunc(ties, func(a, b uint64) int {
-				if areMost && clicks(int(a)) != clicks(int(b)) {
-					return cmp.Compare(clicks(int(b)), clicks(int(a)))
-				}
-				return bytes.Compare(x.Key(int(a)), x.Key(int(b)))
-			})
-		}
-		begin = end
-	}
-	return ranked[:first]
-}
-
-// Rows returns rows of the first keys, in the order in which Ranked has returned their numbers, with the figures of each. If there are
-// more keys, the rows count them, but do not have them, so that they are only for a Report whose FirstRows are no more.
-func (x *KeyIndex) Rows(ranked []uint64, figures func(i int) Metrics) *Rows {
-	size := 0
-	for _, i := range ranked {
-		size += len(x.Key(int(i)))
-	}
-	var b RowsBuilder
-	b.Grow(len(ranked), size)
-	for _, i := range ranked {
-		b.Add(x.Key(int(i)), figures(int(i)))
-	}
-	rows := b.Rows()
-	rows.ordered, rows.beyond = true, len(x.keys)-len(ranked)
-	return rows
-}

@@ -54,13 +54,14 @@ func (m *Merger) add(key []byte, more Metrics) {
 
 // rows returns the first sums in the upstream's order, or all if first is 0: a date by its key, others by their clicks first.
 func (m *Merger) rows(by Dimension, first int, of traits) *Rows {
-	m.order = m.index.Ranked(m.order, first, func(i int) int64 {
+	sums := Keyed{Len: m.index.Len(), Key: m.index.Key, Metrics: func(i int) Metrics { return m.sums[i] }, Clicks: func(i int) int64 {
 		if by == ByDate {
 			return 0
 		}
 		return m.sums[i].Clicks
-	})
-	rows := m.index.Rows(m.order, func(i int) Metrics { return m.sums[i] })
+	}}
+	m.order = sums.Ranked(m.order, first)
+	rows := sums.Rows(m.order)
 	rows.traits, rows.ordered = of, by != ByDate
 	return rows
 }
