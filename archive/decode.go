@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -39,28 +40,6 @@ type object struct {
 		decoded atomic.Bool // without an error
 	}
 }
-
-// table holds the rows of one dimension of a month in columns, sorted by day, clicks descending, and key.
-type table struct {
-	keys        [][]byte // distinct
-	day         []uint8  // of the month, from 0
-	key         []int32  // index into keys
-	clicks      []int64
-	impressions []int64
-	position    []float64
-	weighted    []float64 // positions as translate.Weighted returns them, for sums
-	sums        []keySum  // of all days together, by the first row of their key
-
-	numbering atomic.Pointer[numbering] // by the latest names that the table was read with; nil: none
-}
-
-// A keySum is the sum of the rows of a key.
-type keySum struct {
-	key int32 // index into keys
-	sum translate.Sum
-}
-
-const tableRowSize = 1 + 4 + 8 + 8 + 8 + 8
 
 // openObject verifies data as the month of a property. The object keeps a reference to data.
 func openObject(property string, first translate.Date, data []byte) (*object, error) {
@@ -107,7 +86,7 @@ func (o *object) openGroups(file *parquet.File) error {
 			return fmt.Errorf("a row group holds %q to %q", low, high)
 		}
 		o.groups[by] = group
-		o.size += int(group.NumRows()) * (tableRowSize + usualKeySize)
+		o.size += int(group.NumRows()) * (int(unsafe.Sizeof(tableRow{})) + usualKeySize)
 	}
 	return nil
 }
@@ -119,62 +98,60 @@ const usualKeySize = 24
 func (o *object) table(by translate.Dimension) (*table, error) {
 	t := &o.tables[by]
 	t.once.Do(func() {
-		t.table, t.err = o.decode(by)
-		if t.err != nil {
-			t.err = &ObjectError{Name: o.name, Month: o.month, Reason: fmt.Errorf("%s: %w", DimensionName(by), t.err)}
-		}
+		t.table, _, t.err = o.decode(by)
+		t.err = o.damaged(by, t.err)
 		t.decoded.Store(t.err == nil)
 	})
 	return t.table, t.err
 }
 
-func (o *object) decode(by translate.Dimension) (*table, error) {
-	group := o.groups[by]
-	if group == nil {
-		return &table{}, nil
+// damaged returns the error of a dimension that cannot be decoded, nil for none.
+func (o *object) damaged(by translate.Dimension, err error) error {
+	if err == nil {
+		return nil
 	}
-	n := int(group.NumRows())
-	t := &table{
-		day:         make([]uint8, 0, n),
-		key:         make([]int32, 0, n),
-		clicks:      make([]int64, 0, n),
-		impressions: make([]int64, 0, n),
-		position:    make([]float64, 0, n),
-	}
-	columns := group.ColumnChunks()
-	buffer := make([]parquet.Value, 256)
-	err := errors.Join(
-		eachValue(columns[dateColumn], buffer, func(v parquet.Value) { t.day = append(t.day, o.dayOf(v.Int32())) }),
-		eachPage(columns[keyColumn], t.addKeys),
-		eachValue(columns[clicksColumn], buffer, func(v parquet.Value) { t.clicks = append(t.clicks, v.Int64()) }),
-		eachValue(columns[impressionsColumn], buffer, func(v parquet.Value) { t.impressions = append(t.impressions, v.Int64()) }),
-		eachValue(columns[positionColumn], buffer, func(v parquet.Value) { t.position = append(t.position, v.Double()) }),
-	)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.check(by, t, n); err != nil {
-		return nil, err
-	}
-	t.weighted = make([]float64, n)
-	for i := range t.weighted {
-		t.weighted[i] = translate.Weighted(t.position[i], t.impressions[i])
-	}
-	t.addUp()
-	return t, nil
+	return &ObjectError{Name: o.name, Month: o.month, Reason: fmt.Errorf("%s: %w", DimensionName(by), err)}
 }
 
-// addUp sets the sums, since most months of a long range are in it as a whole.
-func (t *table) addUp() {
-	t.sums = make([]keySum, 0, len(t.keys))
-	found := make([]int32, len(t.keys)) // the number of each key's sum, plus one; 0: none yet
-	for i, key := range t.key {
-		if found[key] == 0 {
-			t.sums = append(t.sums, keySum{key: key})
-			found[key] = int32(len(t.sums))
-		}
-		t.sums[found[key]-1].sum.AddWeighted(t.clicks[i], t.impressions[i], t.weighted[i])
+// decode returns the rows of a dimension, and their positions.
+func (o *object) decode(by translate.Dimension) (*table, []float64, error) {
+	group := o.groups[by]
+	if group == nil {
+		return new(table), nil, nil
 	}
+	t := &table{rows: make([]tableRow, group.NumRows())}
+	positions := make([]float64, len(t.rows))
+	columns := group.ColumnChunks()
+	buffer := make([]parquet.Value, 256)
+	column := func(number int, set func(i int, v parquet.Value)) error {
+		n := 0
+		err := eachValue(columns[number], buffer, func(v parquet.Value) {
+			if n < len(t.rows) {
+				set(n, v)
+			}
+			n++
+		})
+		return errors.Join(err, t.checkLength(n))
+	}
+	keys := 0
+	err := eachPage(columns[keyColumn], func(page parquet.Page) (err error) {
+		keys, err = t.addKeys(keys, page)
+		return err
+	})
+	err = errors.Join(err, t.checkLength(keys),
+		column(dateColumn, func(i int, v parquet.Value) { t.rows[i].day = o.dayOf(v.Int32()) }),
+		column(clicksColumn, func(i int, v parquet.Value) { t.rows[i].clicks = v.Int64() }),
+		column(impressionsColumn, func(i int, v parquet.Value) { t.rows[i].impressions = v.Int64() }),
+		column(positionColumn, func(i int, v parquet.Value) { positions[i] = v.Double() }),
+	)
+	if err == nil {
+		err = o.check(by, t)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	t.complete(positions)
+	return t, positions, nil
 }
 
 // dayOf returns the day of the month, from 0, or a day that does not exist in any month.
@@ -185,38 +162,16 @@ func (o *object) dayOf(date int32) uint8 {
 	return math.MaxUint8
 }
 
-// check refuses incomplete rows, and rows of days that are not archived.
-func (o *object) check(by translate.Dimension, t *table, n int) error {
-	if len(t.day) != n || len(t.key) != n || len(t.clicks) != n || len(t.impressions) != n || len(t.position) != n {
-		return errors.New("its columns have different lengths")
-	}
-	for _, day := range t.day {
-		if day >= longestMonth || o.states[by][day] == absent {
-			return fmt.Errorf("it has rows of day %d, which is not archived", int(day)+1)
+// check refuses rows of days that are not archived, and of keys that there are not.
+func (o *object) check(by translate.Dimension, t *table) error {
+	for i := range t.rows {
+		switch r := &t.rows[i]; {
+		case r.day >= longestMonth || o.states[by][r.day] == absent:
+			return fmt.Errorf("it has rows of day %d, which is not archived", int(r.day)+1)
+		case r.key < 0 || int(r.key) >= len(t.keys):
+			return fmt.Errorf("a row refers to key %d of %d", r.key, len(t.keys))
 		}
 	}
-	for _, key := range t.key {
-		if key < 0 || int(key) >= len(t.keys) {
-			return fmt.Errorf("a row refers to key %d of %d", key, len(t.keys))
-		}
-	}
-	return nil
-}
-
-// addKeys takes the distinct keys from the dictionary of the column, so that rows need no lookup by key.
-func (t *table) addKeys(page parquet.Page) error {
-	dictionary := page.Dictionary()
-	if dictionary == nil {
-		return errors.New("its keys have no dictionary")
-	}
-	if t.keys == nil {
-		t.keys = make([][]byte, dictionary.Len())
-		for i := range t.keys {
-			t.keys[i] = bytes.Clone(dictionary.Index(int32(i)).ByteArray())
-		}
-	}
-	indexes := page.Data()
-	t.key = append(t.key, indexes.Int32()...)
 	return nil
 }
 
@@ -253,21 +208,17 @@ func eachPage(column parquet.ColumnChunk, use func(parquet.Page) error) (err err
 	}
 }
 
-// unpack returns the whole month in a form that can be changed.
+// unpack decodes the whole month into a form that can be changed.
 func (o *object) unpack() (*month, error) {
 	m := &month{ledger: o.ledger}
 	for _, by := range Dimensions() {
-		t, err := o.table(by)
+		t, positions, err := o.decode(by)
 		if err != nil {
-			return nil, err
+			return nil, o.damaged(by, err)
 		}
-		for i, day := range t.day {
-			m.rows[by][day] = append(m.rows[by][day], row{
-				key:         t.keys[t.key[i]],
-				clicks:      t.clicks[i],
-				impressions: t.impressions[i],
-				position:    t.position[i],
-			})
+		for i := range t.rows {
+			r := &t.rows[i]
+			m.rows[by][r.day] = append(m.rows[by][r.day], row{key: t.keys[r.key], clicks: r.clicks, impressions: r.impressions, position: positions[i]})
 		}
 	}
 	return m, nil

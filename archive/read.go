@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"fmt"
-	"sort"
 
 	"sara/translate"
 )
@@ -133,28 +132,20 @@ func (w *walk) missUntil(day translate.Date) {
 
 // addTotal adds the total of a day, from the dimension that has it.
 func (w *walk) addTotal(o *object, source translate.Dimension, day int) error {
-	rows, err := o.table(source)
+	t, err := o.table(source)
 	if err != nil {
 		return err
 	}
+	rows := t.span(day, day+1)
 	var total translate.Metrics
-	start, end := rows.span(day, day+1)
-	if source == w.by {
-		if start == end {
-			return nil // a day without traffic
-		}
-		var sum translate.Sum
-		sum.Add(rows.clicks[start], rows.impressions[start], rows.position[start])
-		total = sum.Metrics()
-	} else {
-		var parts translate.RowsBuilder
-		for i := start; i < end; i++ {
-			var part translate.Sum
-			part.AddWeighted(rows.clicks[i], rows.impressions[i], rows.weighted[i])
-			parts.Add(nil, part.Metrics())
-		}
-		total = parts.Rows().Total()
+	switch {
+	case source != w.by:
+		total = totalOf(rows)
 		w.result.Derived++
+	case len(rows) == 0:
+		return nil // a day without traffic
+	default:
+		total = rows[0].metrics()
 	}
 	w.date = (o.month + translate.Date(day)).Append(w.date[:0])
 	w.totals.Add(w.date, total)
@@ -173,22 +164,4 @@ func (w *walk) finish() Result {
 		w.result.Rows = w.tally.rows(w.first)
 	}
 	return w.result
-}
-
-// span returns the rows of the days from first up to last: from start up to end.
-func (t *table) span(first, last int) (start, end int) {
-	start = sort.Search(len(t.day), func(i int) bool { return int(t.day[i]) >= first })
-	end = start + sort.Search(len(t.day)-start, func(i int) bool { return int(t.day[start+i]) >= last })
-	return start, end
-}
-
-// hasFullDay reports whether a day from first up to last has TopRows rows.
-func (t *table) hasFullDay(first, last int) bool {
-	start, end := t.span(first, last)
-	for i := start; i+TopRows <= end; i++ {
-		if t.day[i] == t.day[i+TopRows-1] {
-			return true
-		}
-	}
-	return false
 }

@@ -31,35 +31,32 @@ func (t *tally) reset() {
 }
 
 // add adds the rows of the days from first up to last: the sums of the table if these are all of its days.
-func (t *tally) add(rows *table, first, last int) {
-	numbered := rows.numberedBy(t.names)
+func (t *tally) add(of *table, first, last int) {
+	numbered := of.numberedBy(t.names)
 	if more := int(numbered.most) + 1 - len(t.places); more > 0 {
 		t.places = append(t.places, make([]int32, more)...)
 	}
-	start, end := rows.span(first, last)
-	if end-start == len(rows.day) {
-		for i := range rows.sums {
-			t.of(rows, numbered, rows.sums[i].key).AddSum(rows.sums[i].sum)
+	rows := of.span(first, last)
+	if len(rows) == len(of.rows) {
+		for i := range of.sums {
+			t.sumOf(of, numbered, of.sums[i].key).AddSum(of.sums[i].sum)
 		}
 		return
 	}
-	for i := start; i < end; i++ {
-		t.of(rows, numbered, rows.key[i]).AddWeighted(rows.clicks[i], rows.impressions[i], rows.weighted[i])
+	for i := range rows {
+		r := &rows[i]
+		t.sumOf(of, numbered, r.key).AddWeighted(r.clicks, r.impressions, r.weighted)
 	}
 }
 
-// of returns the sum of a key of a table.
-func (t *tally) of(rows *table, numbered *numbering, key int32) *translate.Sum {
+// sumOf returns the sum of a key of a table.
+func (t *tally) sumOf(of *table, numbered *numbering, key int32) *translate.Sum {
 	name := numbered.keys[key]
 	if t.places[name] == 0 {
-		t.begin(name, rows.keys[key])
+		t.named, t.keys, t.sums = append(t.named, name), append(t.keys, of.keys[key]), append(t.sums, translate.Sum{})
+		t.places[name] = int32(len(t.sums))
 	}
 	return &t.sums[t.places[name]-1]
-}
-
-func (t *tally) begin(name int32, key []byte) {
-	t.named, t.keys, t.sums = append(t.named, name), append(t.keys, key), append(t.sums, translate.Sum{})
-	t.places[name] = int32(len(t.sums))
 }
 
 // rows returns the first sums in the upstream's order, or all in any order if first is 0.

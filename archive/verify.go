@@ -79,7 +79,7 @@ func (o *object) verify() (rows, days int, err error) {
 		if err != nil {
 			return rows, days, err
 		}
-		rows += len(t.day)
+		rows += len(t.rows)
 		for day, s := range o.states[by] {
 			archived[day] = archived[day] || s != absent
 		}
