@@ -190,12 +190,15 @@ func (p *archivePart) addNotes(by translate.Dimension) {
 }
 
 func (p *archivePart) noteCoverage(by translate.Dimension, from string) {
-	const tail = "%s, which keeps the %d %s with the most clicks of each day: clicks are close to reality, impressions under-report the long tail."
+	ranked := func(keys string) {
+		p.note(from + ", which keeps the " + strconv.Itoa(archive.TopRows) + " " + keys +
+			" with the most clicks of each day: clicks are close to reality, impressions under-report the long tail.")
+	}
 	switch {
 	case by == translate.ByQuery:
-		p.note(fmt.Sprintf(tail, from, archive.TopRows, "queries"))
+		ranked("queries")
 	case by == translate.ByPage:
-		p.note(fmt.Sprintf(tail, from, archive.TopRows, "pages"))
+		ranked("pages")
 	case by == translate.ByDate && p.derived == 0:
 		p.note(from + ", with the totals of each day.")
 	default:

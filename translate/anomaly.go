@@ -23,6 +23,8 @@ type Anomaly struct {
 	Metrics []string
 	Effect  string // in a sentence, for people
 	Source  string // URL
+
+	note string // in the answers that it concerns
 }
 
 // Anomalies are sorted by first day.
@@ -133,6 +135,7 @@ func (e *anomalyEntry) anomaly() (a Anomaly, err error) {
 		}
 		a.End = &end
 	}
+	a.setNote()
 	source, parseErr := url.Parse(e.Source)
 	odd := slices.IndexFunc(e.Metrics, func(m string) bool { return !slices.Contains(AnomalyMetrics(), m) })
 	switch {
@@ -181,7 +184,7 @@ func (list Anomalies) Notes(p *Params) []string {
 	var notes []string
 	for i := range list {
 		if a := &list[i]; a.concerns(previous, p.Period.DateRange) {
-			notes = append(notes, a.note())
+			notes = append(notes, a.note)
 		}
 	}
 	return notes
@@ -204,10 +207,10 @@ func (a *Anomaly) touches(r DateRange) bool {
 	return a.Start <= r.End && (a.End == nil || r.Start <= *a.End)
 }
 
-func (a *Anomaly) note() string {
+func (a *Anomaly) setNote() {
 	when := "since " + a.Start.String()
 	if a.End != nil {
 		when = a.Start.String() + " to " + a.End.String()
 	}
-	return a.ID + ": " + a.Effect + " (" + when + ")"
+	a.note = a.ID + ": " + a.Effect + " (" + when + ")"
 }

@@ -85,7 +85,10 @@ func (p *Params) notes(g Gaps) []string {
 	if unpublished := p.unpublished(g); len(unpublished) > 0 {
 		notes = append(notes, "Search Console has not published "+joinWords(unpublished)+" yet.")
 	}
-	if days, counted := p.Period.Days(), countDays(p.Counted(g)); p.Compares() && counted > 0 && counted < days {
+	if !p.Compares() {
+		return notes
+	}
+	if days, counted := p.Period.Days(), countDays(p.Counted(g)); counted > 0 && counted < days {
 		notes = append(notes, fmt.Sprintf("%d of %d days %s missing on one side: both periods are compared over the other %d.",
 			days-counted, days, oneOrMore(days-counted, "is", "are"), counted))
 	}
@@ -102,10 +105,11 @@ func oneOrMore(n int, one, several string) string {
 
 // unpublished returns the days of the period that the upstream has not published.
 func (p *Params) unpublished(g Gaps) (days []string) {
-	for day := p.Period.Start; day <= p.Period.End; day++ {
-		if g.unpublished(day) {
-			days = append(days, day.String())
-		}
+	if g.Unpublished == 0 {
+		return nil
+	}
+	for day := max(p.Period.Start, g.Unpublished); day <= p.Period.End; day++ {
+		days = append(days, day.String())
 	}
 	return days
 }
