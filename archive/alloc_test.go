@@ -10,7 +10,7 @@ import (
 
 // A read of months that are decoded allocates the result, and nothing for each row or month.
 func TestWarmReadAllocatesLittle(t *testing.T) {
-	const budget = 16
+	const budget = 10
 	h := newTestHistory(t)
 	first := day(t, "2024-01-01")
 	var days []Day

@@ -211,7 +211,7 @@ func TestMergeKeepsTheTopHundredQueriesAndPages(t *testing.T) {
 		if d.Dimension == translate.ByCountry {
 			want = 150
 		}
-		result, err := h.Read(t.Context(), testProperty, d.Dimension, translate.DateRange{Start: date, End: date}, allRanked)
+		result, err := h.Read(t.Context(), testProperty, d.Dimension, translate.DateRange{Start: date, End: date}, 0)
 		if err != nil || result.Rows.Len() != want {
 			t.Fatalf("%s: %+v, %v, want %d rows", d.Dimension, result, err, want)
 		}

@@ -10,9 +10,11 @@ import (
 // A Result holds the archived figures of a property for one dimension and a range of days.
 type Result struct {
 	// Rows has one row for each key: clicks and impressions are summed and the position is weighted by impressions. Rows
-	// are ordered by clicks descending, then key, unless the caller asked for all. For ByDate there is one row for each day with
-	// traffic, keyed by its date, in order. The rows belong to the caller. Rows after the first ones that it asked for are only counted.
+	// are ordered by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its
+	// date, in order. The rows belong to the caller. Rows after the first ones that it asked for are only counted. Nil if there are Sums.
 	Rows *translate.Rows
+	// Sums are the same, in any order, to be merged with other rows: the result of History.Sum. They are valid until Release.
+	Sums *translate.Sums
 	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
 	Missing []translate.Date
 	Last    *translate.Date
@@ -23,31 +25,66 @@ type Result struct {
 	Derived int
 	// Truncated means that keys may be missing from Rows, because a day has as many queries or pages as the archive keeps.
 	Truncated bool
+
+	lent *tally   // has the Sums
+	to   *History // that has lent it
+}
+
+// Release gives up the memory of the Sums, if there are any. No copy of the result may use them any more.
+func (r *Result) Release() {
+	if r.lent != nil {
+		r.to.takeBack(r.lent)
+		r.Sums, r.lent = nil, nil
+	}
 }
 
 // Read answers for a property as the upstream would for the dimension and range. It fetches each month once. Damaged objects
-// are missing days of the result; all other months answer. first is how many of the first rows the caller needs, or 0 for all, in any
-// order; it has no effect on ByDate.
+// are missing days of the result; all other months answer. first is how many of the first rows the caller needs, or 0 for all; it has no
+// effect on ByDate.
 func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange, first int) (Result, error) {
+	if by == translate.ByDate {
+		return h.read(ctx, property, &walk{by: by, days: r, next: r.Start})
+	}
+	result, err := h.Sum(ctx, property, by, r)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Rows = result.Sums.Rows(first)
+	result.Release()
+	return result, nil
+}
+
+// Sum is Read of all rows but for ByDate, without ranking them: the result has Sums, and must be released.
+func (h *History) Sum(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (Result, error) {
+	t, _ := h.tallies.Get().(*tally)
+	t.names = h.namesOf(property, by)
+	result, err := h.read(ctx, property, &walk{by: by, days: r, next: r.Start, tally: t})
+	h.keepNames(property, by, t.names)
+	if err != nil {
+		h.takeBack(t)
+		return Result{}, err
+	}
+	result.Sums, result.lent, result.to = &t.Sums, t, h
+	return result, nil
+}
+
+func (h *History) takeBack(t *tally) {
+	t.reset()
+	h.tallies.Put(t)
+}
+
+func (h *History) read(ctx context.Context, property string, w *walk) (Result, error) {
 	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
 		o, err := h.load(ctx, property, m)
 		if err == nil && o != nil {
-			_, err = o.table(by) // decode here, where months are handled in parallel
+			_, err = o.table(w.by) // decode here, where months are handled in parallel
 		}
 		return o, err
 	}
-	ready := func(property string, m monthObject) *object { return h.ready(property, m, by) }
-	w := walk{by: by, days: r, first: first, next: r.Start}
-	if by != translate.ByDate {
-		w.tally, _ = h.tallies.Get().(*tally)
-		defer h.tallies.Put(w.tally)
-		defer w.tally.reset()
-		w.tally.names = h.namesOf(property, by)
-		defer h.keepNames(property, by, w.tally.names)
-	}
-	damaged, err := each(ctx, h, property, r, ready, load, w.visit)
+	ready := func(property string, m monthObject) *object { return h.ready(property, m, w.by) }
+	damaged, err := each(ctx, h, property, w.days, ready, load, w.visit)
 	if err != nil {
-		return Result{}, fmt.Errorf("read %s from %s to %s: %w", DimensionName(by), r.Start, r.End, err)
+		return Result{}, fmt.Errorf("read %s from %s to %s: %w", DimensionName(w.by), w.days.Start, w.days.End, err)
 	}
 	result := w.finish()
 	result.Damage = damaged
@@ -81,7 +118,6 @@ func (l *ledger) source(by translate.Dimension, day int) (source translate.Dimen
 type walk struct {
 	by     translate.Dimension
 	days   translate.DateRange
-	first  int            // how many rows of the result are needed; 0: all
 	next   translate.Date // the first day that is neither archived nor missing so far
 	result Result
 	tally  *tally                // of all dimensions except ByDate
@@ -160,8 +196,6 @@ func (w *walk) finish() Result {
 	w.missUntil(w.days.End + 1)
 	if w.by == translate.ByDate {
 		w.result.Rows = w.totals.Rows()
-	} else {
-		w.result.Rows = w.tally.rows(w.first)
 	}
 	return w.result
 }

@@ -7,27 +7,25 @@ import (
 // tally adds up rows by key over any number of months of a property. Reset empties it without giving up its memory, which is most of what
 // a read would allocate.
 type tally struct {
+	translate.Sums
 	names  *names
-	places []int32         // by the number of a name: the index of its sum, plus one; 0 for none yet
-	named  []int32         // the number of the name of each sum
-	keys   [][]byte        // of each sum
-	sums   []translate.Sum // in the order in which their keys came
-	order  []uint64
+	places []int32 // by the number of a name: the index of its sum, plus one; 0 for none yet
+	named  []int32 // the number of the name of each sum
 }
 
 // largestTally is the number of keys from which a tally gives up its memory: few requests need that much.
 const largestTally = 1 << 14
 
 func (t *tally) reset() {
-	if len(t.places) > largestTally {
+	if len(t.named) > largestTally || len(t.places) > 4*largestTally {
 		*t = tally{}
 		return
 	}
 	for _, name := range t.named {
 		t.places[name] = 0
 	}
-	clear(t.keys) // they refer to the memory of months
-	t.names, t.named, t.keys, t.sums = nil, t.named[:0], t.keys[:0], t.sums[:0]
+	t.Sums.Reset()
+	t.names, t.named = nil, t.named[:0]
 }
 
 // add adds the rows of the days from first up to last: the sums of the table if these are all of its days.
@@ -53,23 +51,9 @@ func (t *tally) add(of *table, first, last int) {
 func (t *tally) sumOf(of *table, numbered *numbering, key int32) *translate.Sum {
 	name := numbered.keys[key]
 	if t.places[name] == 0 {
-		t.named, t.keys, t.sums = append(t.named, name), append(t.keys, of.keys[key]), append(t.sums, translate.Sum{})
-		t.places[name] = int32(len(t.sums))
+		t.Begin(of.keys[key])
+		t.named = append(t.named, name)
+		t.places[name] = int32(len(t.named))
 	}
-	return &t.sums[t.places[name]-1]
-}
-
-// rows returns the first sums in the upstream's order, or all in any order if first is 0.
-func (t *tally) rows(first int) *translate.Rows {
-	sums := translate.Keyed{
-		Len:     len(t.sums),
-		Key:     func(i int) []byte { return t.keys[i] },
-		Clicks:  func(i int) int64 { return t.sums[i].Clicks },
-		Metrics: func(i int) translate.Metrics { return t.sums[i].Metrics() },
-	}
-	if first == 0 {
-		return sums.Unranked()
-	}
-	t.order = sums.Ranked(t.order, first)
-	return sums.Rows(t.order)
+	return t.At(int(t.places[name]) - 1)
 }

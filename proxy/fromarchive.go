@@ -16,6 +16,9 @@ type History interface {
 	// Read answers a dimension and a range of days. first is how many of the first rows are needed, or 0 for all.
 	Read(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange, first int) (archive.Result, error)
 
+	// Sum is Read of all rows but for ByDate, without ranking them. The result must be released.
+	Sum(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) (archive.Result, error)
+
 	// Missing returns the days of a range that are not archived under a dimension, in order, and those whose objects are damaged.
 	Missing(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) ([]translate.Date, *archive.DamageError, error)
 
@@ -31,7 +34,8 @@ type History interface {
 
 // An archivePart is the archive's part of an answer.
 type archivePart struct {
-	rows    []*translate.Rows      // one for each fetch; nil: it reads nothing from the archive
+	parts   []translate.Part       // one for each fetch; nil: it reads nothing from the archive
+	sums    []archive.Result       // whose memory the parts may share, until release
 	damage  []*archive.DamageError // what could not be read
 	last    *translate.Date        // the last day that came from the archive; nil for none
 	derived int                    // days whose totals are added up from another dimension
@@ -40,14 +44,22 @@ type archivePart struct {
 
 // none reports whether no fetch reads from the archive.
 func (p *archivePart) none() bool {
-	return !slices.ContainsFunc(p.rows, func(r *translate.Rows) bool { return r != nil })
+	return !slices.ContainsFunc(p.parts, func(read translate.Part) bool { return read != nil })
+}
+
+// release gives up the memory of what was read. The answer does not share it.
+func (p *archivePart) release() {
+	for i := range p.sums {
+		p.sums[i].Release()
+	}
+	p.parts, p.sums = nil, nil
 }
 
 func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
 // readArchive reads the archive's part of the fetches. damage is what the plan knows of the archive's damage; nil for none.
 func (s *Server) readArchive(ctx context.Context, c *call, report translate.Report, plan translate.Plan, damage *archive.DamageError) (*archivePart, error) {
-	part := &archivePart{rows: make([]*translate.Rows, len(plan.Fetches)),
+	part := &archivePart{parts: make([]translate.Part, len(plan.Fetches)),
 		origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive, Gaps: plan.Gaps}}
 	part.add(archive.Result{Damage: damage})
 	live := len(plan.Fetches) == 0
@@ -86,17 +98,35 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 		return storeError{err}
 	}
 	defer end()
-	pieces := make([]*translate.Rows, len(fetch.Archive))
+	pieces := make([]translate.Part, len(fetch.Archive))
 	for n, r := range fetch.Archive {
-		result, err := s.config.History.Read(ctx, c.property.ID, fetch.By, r, first)
-		if err != nil {
+		if pieces[n], err = s.readRange(ctx, c, part, fetch.By, r, first); err != nil {
 			return storeError{err}
 		}
-		pieces[n] = result.Rows
-		part.add(result)
 	}
-	part.rows[i] = s.merge(fetch.By, 0, pieces...)
+	if part.parts[i] = pieces[0]; len(pieces) > 1 {
+		part.parts[i] = s.merge(fetch.By, 0, pieces...)
+	}
 	return nil
+}
+
+// readRange reads one range of days: its first rows, or the sums of all if first is 0.
+func (s *Server) readRange(ctx context.Context, c *call, part *archivePart, by translate.Dimension, r translate.DateRange, first int) (translate.Part, error) {
+	if by == translate.ByDate || first > 0 {
+		result, err := s.config.History.Read(ctx, c.property.ID, by, r, first)
+		if err != nil {
+			return nil, err
+		}
+		part.add(result)
+		return result.Rows, nil
+	}
+	result, err := s.config.History.Sum(ctx, c.property.ID, by, r)
+	if err != nil {
+		return nil, err
+	}
+	part.add(result)
+	part.sums = append(part.sums, result)
+	return result.Sums, nil
 }
 
 // add records what was read besides rows.

@@ -321,6 +321,10 @@ func (brokenHistory) Read(context.Context, string, translate.Dimension, translat
 	return archive.Result{}, errors.New("no such bucket")
 }
 
+func (brokenHistory) Sum(context.Context, string, translate.Dimension, translate.DateRange) (archive.Result, error) {
+	return archive.Result{}, errors.New("no such bucket")
+}
+
 func (brokenHistory) Missing(context.Context, string, translate.Dimension, translate.DateRange) ([]translate.Date, *archive.DamageError, error) {
 	return nil, nil, errors.New("no such bucket")
 }

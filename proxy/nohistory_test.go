@@ -14,6 +14,10 @@ func (noHistory) Read(_ context.Context, _ string, _ translate.Dimension, r tran
 	return archive.Result{Rows: new(translate.Rows), Missing: daysOf(r)}, nil
 }
 
+func (noHistory) Sum(_ context.Context, _ string, _ translate.Dimension, r translate.DateRange) (archive.Result, error) {
+	return archive.Result{Sums: new(translate.Sums), Missing: daysOf(r)}, nil
+}
+
 func (noHistory) Missing(_ context.Context, _ string, _ translate.Dimension, r translate.DateRange) ([]translate.Date, *archive.DamageError, error) {
 	return daysOf(r), nil, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -107,9 +106,10 @@ func (s *Server) answerOnce(ctx context.Context, c *call, q *reportRequest) (rep
 	if err != nil {
 		return reply{}, err
 	}
+	defer part.release()
 	if translate.MatchNothing(q.conditions) {
-		for i := range part.rows {
-			part.rows[i] = new(translate.Rows)
+		for i := range part.parts {
+			part.parts[i] = new(translate.Rows)
 		}
 		return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
 	}
@@ -210,13 +210,15 @@ func countWidened(found []cache.Found, requestHash uint64) (n int) {
 
 // mergeRows returns the rows of each fetch, from the archive and from the upstream.
 func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found []cache.Found) []*translate.Rows {
-	rows := slices.Clone(part.rows)
+	rows := make([]*translate.Rows, len(part.parts))
 	for i, f := range found {
+		archived, first := part.parts[i], q.report.FirstRows(c.params, q.fetches[i])
 		switch {
+		case f.Entry == nil && archived != nil:
+			rows[i] = s.merge(q.fetches[i].By, first, archived)
 		case f.Entry == nil:
-		case rows[i] != nil:
-			first := q.report.FirstRows(c.params, q.fetches[i])
-			rows[i] = s.merge(q.fetches[i].By, first, rows[i], q.fetches[i].Read(f.Entry.Rows()))
+		case archived != nil:
+			rows[i] = s.merge(q.fetches[i].By, first, archived, q.fetches[i].Read(f.Entry.Rows()))
 		case c.params.Offset > 0 && q.fetches[i].ReadsAll():
 			rows[i] = s.cache.Ranked(f.Entry, c.params.Order, c.grant.Key.AccountID)
 		default:
@@ -227,7 +229,7 @@ func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found [
 }
 
 // merge adds up rows of different days, as translate.Merger.Merge does.
-func (s *Server) merge(by translate.Dimension, first int, parts ...*translate.Rows) *translate.Rows {
+func (s *Server) merge(by translate.Dimension, first int, parts ...translate.Part) *translate.Rows {
 	m, _ := s.mergers.Get().(*translate.Merger)
 	defer s.mergers.Put(m)
 	return m.Merge(by, first, parts...)
@@ -239,8 +241,8 @@ func countRows(part *archivePart, found []cache.Found) (n int) {
 		if f.Entry != nil {
 			n += f.Entry.Rows().Len()
 		}
-		if part.rows[i] != nil {
-			n += part.rows[i].Len()
+		if part.parts[i] != nil {
+			n += part.parts[i].Len()
 		}
 	}
 	return n

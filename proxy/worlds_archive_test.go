@@ -84,6 +84,10 @@ func (h *sharedHistory) Read(ctx context.Context, id string, by translate.Dimens
 	return h.History.Read(ctx, h.nameOf(id), by, r, first)
 }
 
+func (h *sharedHistory) Sum(ctx context.Context, id string, by translate.Dimension, r translate.DateRange) (archive.Result, error) {
+	return h.History.Sum(ctx, h.nameOf(id), by, r)
+}
+
 func (h *sharedHistory) Missing(ctx context.Context, id string, by translate.Dimension, r translate.DateRange) ([]date, *archive.DamageError, error) {
 	return h.History.Missing(ctx, h.nameOf(id), by, r)
 }

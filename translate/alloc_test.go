@@ -109,7 +109,7 @@ func TestRankingSize(t *testing.T) {
 // Only the result of a merge is allocated: the rows, their keys and their figures.
 func TestMergeAllocations(t *testing.T) {
 	var m Merger
-	parts := []*Rows{searchRows(t, 1000), searchRows(t, 400)}
+	parts := []Part{searchRows(t, 1000), searchRows(t, 400)}
 	if allocs := testing.AllocsPerRun(10, func() { m.Merge(ByQuery, 0, parts...) }); allocs > 5 {
 		t.Errorf("%v allocations", allocs)
 	}

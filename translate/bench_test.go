@@ -82,7 +82,7 @@ func BenchmarkTable(b *testing.B) {
 // BenchmarkMerge adds up the rows of the live window and of the archive, which share some of their keys: for their first page, and for all.
 func BenchmarkMerge(b *testing.B) {
 	var m Merger
-	parts := []*Rows{searchRows(b, 1000), searchRows(b, 400)}
+	parts := []Part{searchRows(b, 1000), searchRows(b, 400)}
 	for _, first := range []int{62, 0} {
 		b.Run(strconv.Itoa(first), func(b *testing.B) {
 			b.ReportAllocs()

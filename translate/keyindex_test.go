@@ -52,8 +52,8 @@ func TestKeysAreRankedByClicksAndThenByKey(t *testing.T) {
 			x.Of(fmt.Append(nil, random.IntN(1000), "-", i))
 			clicks[i] = pick[random.IntN(len(pick))]
 		}
-		keyed := Keyed{Len: x.Len(), Key: x.Key, Clicks: func(i int) int64 { return clicks[i] }}
-		ranked := keyed.Ranked(make([]uint64, 3), 0)
+		all := keyed{len: x.Len(), key: x.Key, clicks: func(i int) int64 { return clicks[i] }}
+		ranked := all.ranked(make([]uint64, 3), 0)
 		seen := make([]bool, n)
 		for at, i := range ranked {
 			seen[i] = true
@@ -69,7 +69,7 @@ func TestKeysAreRankedByClicksAndThenByKey(t *testing.T) {
 			t.Fatalf("%d of %d keys, or some twice", len(ranked), n)
 		}
 		first := 1 + random.IntN(max(n, 1))
-		if got := keyed.Ranked(nil, first); !slices.Equal(got, ranked[:min(first, n)]) {
+		if got := all.ranked(nil, first); !slices.Equal(got, ranked[:min(first, n)]) {
 			t.Fatalf("the first %d of %d keys are %d, want %d", first, n, got, ranked[:min(first, n)])
 		}
 	}

@@ -11,11 +11,19 @@ type Merger struct {
 // largestMerge is the number of keys from which a Merger gives up its memory: few requests need that much.
 const largestMerge = 1 << 14
 
-// Merge returns the sums of rows in the upstream's order: the first ones, while the others are only counted, or all if first is 0. If
-// there is only one part, it returns that. Parts must have all of their rows. Dates are merged whole.
-func (m *Merger) Merge(by Dimension, first int, parts ...*Rows) *Rows {
+// A Part of a merge is *Rows, which must have all of their rows, or *Sums.
+type Part interface{ Len() int }
+
+// Merge returns the sums of parts in the upstream's order: the first ones, while the others are only counted, or all if first is 0. If
+// there is only one part with rows, it returns that. Dates are merged whole.
+func (m *Merger) Merge(by Dimension, first int, parts ...Part) *Rows {
 	if len(parts) == 1 {
-		return parts[0]
+		switch only := parts[0].(type) {
+		case *Rows:
+			return only
+		case *Sums:
+			return only.Rows(first)
+		}
 	}
 	defer m.reset()
 	n := 0
@@ -25,9 +33,16 @@ func (m *Merger) Merge(by Dimension, first int, parts ...*Rows) *Rows {
 	m.index.Reserve(n)
 	var all traits
 	for _, part := range parts {
-		all.add(part.traits)
-		for i := range part.Len() {
-			m.add(part.Key(i), part.metrics[i])
+		switch part := part.(type) {
+		case *Rows:
+			all.add(part.traits)
+			for i := range part.Len() {
+				m.add(part.Key(i), part.metrics[i])
+			}
+		case *Sums:
+			for i := range part.sums {
+				m.add(part.keys[i], part.sums[i].Metrics())
+			}
 		}
 	}
 	return m.rows(by, first, all)
@@ -54,14 +69,14 @@ func (m *Merger) add(key []byte, more Metrics) {
 
 // rows returns the first sums in the upstream's order, or all if first is 0: a date by its key, others by their clicks first.
 func (m *Merger) rows(by Dimension, first int, of traits) *Rows {
-	sums := Keyed{Len: m.index.Len(), Key: m.index.Key, Metrics: func(i int) Metrics { return m.sums[i] }, Clicks: func(i int) int64 {
+	sums := keyed{len: m.index.Len(), key: m.index.Key, metrics: func(i int) Metrics { return m.sums[i] }, clicks: func(i int) int64 {
 		if by == ByDate {
 			return 0
 		}
 		return m.sums[i].Clicks
 	}}
-	m.order = sums.Ranked(m.order, first)
-	rows := sums.Rows(m.order)
+	m.order = sums.ranked(m.order, first)
+	rows := sums.build(m.order)
 	rows.traits, rows.ordered = of, by != ByDate
 	return rows
 }

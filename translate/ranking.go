@@ -85,7 +85,7 @@ func roughly(f float64) uint64 {
 	return bits >> numberBits
 }
 
-// sort sorts numbers of rows, each below its rough figure: one integer, as Keyed.Ranked does. Rows whose rough figures are equal
+// sort sorts numbers of rows, each below its rough figure: one integer, as ranked sums are. Rows whose rough figures are equal
 // are sorted by their exact figures and their keys afterwards. It uses the memory of spare.
 func (o Order) sort(rows *Rows, ranked, spare []uint64) {
 	sortNumbered(ranked, spare)

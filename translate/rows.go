@@ -19,7 +19,7 @@ type Metrics struct {
 type Rows struct {
 	keys    keys
 	metrics []Metrics
-	beyond  int // rows that follow and are not here, see Decoder and Keyed.Rows: those that are here are ranked
+	beyond  int // rows that follow and are not here, see Decoder and Sums.Rows: those that are here are ranked
 	traits  traits
 	ordered bool     // they are known to be in the upstream's order, with ties by key
 	ranking *Ranking // see Ranked; nil: none
