@@ -118,6 +118,9 @@ func TestALeaseEndsWithItsPlan(t *testing.T) {
 	w := newLeaseWorld(t, 1)
 	w.together(w.historyReplica, "key", hotRequests)
 	w.plan.RequestsPerDay = hotRequests
+	if _, ok, _ := w.fallback.take("account", "key", &w.plan); ok {
+		t.Error("the lease is used under another plan")
+	}
 	if a := w.together(w.historyReplica, "key", 1); a.refusal == nil || a.refusal.Ceiling != AccountDay || a.refusal.byLeases {
 		t.Errorf("got %+v under a lower plan", a.refusal)
 	}

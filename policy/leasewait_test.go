@@ -158,6 +158,43 @@ func TestALeaseOutlivesTheSweep(t *testing.T) {
 	}
 }
 
+// A replica that wakes up after its lease has lapsed returns nothing, which would be of the lease of another one.
+func TestALeaseIsNotReturnedLate(t *testing.T) {
+	w := newLeaseWorld(t, 2)
+	w.together(w.replicas[0], "key", 10)
+	_, lapsed := w.counted()
+	w.advance(time.Second + 1000)
+	w.together(w.replicas[1], "other", 10)
+	_, leased := w.counted()
+	w.batcher.decide(w.fallback.endLeases(leaseUse))
+	w.wantCounted(20+lapsed, leased)
+}
+
+// A lease that is used up when it ends is not extended by the question for more that was still to be sent.
+func TestALeaseThatIsUsedUpEnds(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	w.together(w.historyReplica, "key", 10)
+	_, leased := w.counted()
+	for range leased {
+		w.fallback.take("account", "key", &w.plan)
+	}
+	w.batcher.decide(w.fallback.endLeases(0))
+	w.wantCounted(10+leased, 0)
+}
+
+// No more than a part of a batch waits for leases: one account's requests must not keep out those of others.
+func TestFewRequestsWaitForLeases(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	batch := make([]*admission, maxWaiting+10)
+	for i := range batch {
+		batch[i] = &admission{refusal: &Refusal{byLeases: true}, done: make(chan struct{}, 1)}
+	}
+	refused := batch[maxWaiting]
+	if again := w.batcher.answer(batch); len(again) != maxWaiting || len(refused.done) != 1 || refused.refusal == nil {
+		t.Errorf("%d requests wait", len(again))
+	}
+}
+
 // testLeasesAreExact asks three replicas for more requests of a hot key than its account's hour has, as fast as they can.
 func testLeasesAreExact(t *testing.T, url string, control redisconn.Client) {
 	const clients, each, limit = 48, 100, 3000
