@@ -16,7 +16,7 @@ const (
 	allocations      = 1  // of a memory hit, without
 	allocationsBatch = 28 // those of a batch of admissions, which is one Redis command
 
-	callsBusy = 0.5 // Redis commands for a memory hit at 128 connections: more than half share a batch
+	callsBusy = 0.1 // Redis commands for a memory hit at 128 connections: nearly all come from leases
 	// Redis commands that are not caused by requests, such as health checks and snapshots: for each request, and in a slow loop of few
 	// requests, by all replicas together, each second.
 	background = 0.02

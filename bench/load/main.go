@@ -5,8 +5,8 @@
 // It builds sara and starts everything privately: replicas, a real Redis, and the simulated Search Console (in the client's
 // process, so that the client's processor time includes the simulator's). Misses are answered with recorded bytes, since Search Console
 // does not work on the cores of sara; see recording. Keys, plans, scopes and all three budgets work as in production, exact in Redis;
-// only their limits are raised. The log has the default level and goes to /dev/null. An answer with an unexpected status ends the run
-// with an error.
+// only their limits are raised, so that keys that many requests share have leases (see package policy); growth has curves of keys that
+// have none. The log has the default level and goes to /dev/null. An answer with an unexpected status ends the run with an error.
 //
 // Each scenario runs in closed loops over the given numbers of connections, which measure the throughput, and then in open
 // loops at 50 and 80 % of the highest throughput, which measure the latency from the time at which a request was due:
