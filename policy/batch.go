@@ -150,7 +150,7 @@ func (b *batcher) answer(batch []*admission) (again []*admission) {
 		switch {
 		case a.leaseOnly:
 		case len(again) < maxWaiting && a.refusal != nil && a.refusal.byLeases && b.isPatient(a):
-			a.refusal = nil
+			a.refusal, a.lease = nil, 0
 			again = append(again, a)
 		default:
 			a.done <- struct{}{}
@@ -192,6 +192,7 @@ func (b *batcher) decide(batch []*admission) {
 		return
 	}
 	if b.events.redisIsDown() {
+		b.ledger.dropLeases() // of a round trip that was under way when Redis was lost
 		for _, a := range batch {
 			a.err = errRedisDown
 		}

@@ -148,8 +148,10 @@ func (b *MemoryBudget) forfeit(accountID string) {
 	}
 }
 
-// dropLeases forgets all leases, because Redis is away. The caller holds the lock.
+// dropLeases forgets all leases, because Redis is away.
 func (b *MemoryBudget) dropLeases() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, l := range b.leases {
 		if a := b.accounts[l.accountID]; a != nil {
 			a.leases = 0

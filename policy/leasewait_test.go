@@ -187,11 +187,31 @@ func TestFewRequestsWaitForLeases(t *testing.T) {
 	w := newLeaseWorld(t, 1)
 	batch := make([]*admission, maxWaiting+10)
 	for i := range batch {
-		batch[i] = &admission{refusal: &Refusal{byLeases: true}, done: make(chan struct{}, 1)}
+		batch[i] = &admission{refusal: &Refusal{byLeases: true}, lease: -9, done: make(chan struct{}, 1)}
 	}
 	refused := batch[maxWaiting]
-	if again := w.batcher.answer(batch); len(again) != maxWaiting || len(refused.done) != 1 || refused.refusal == nil {
+	again := w.batcher.answer(batch)
+	if len(again) != maxWaiting || len(refused.done) != 1 || refused.refusal == nil {
 		t.Errorf("%d requests wait", len(again))
+	}
+	if first := again[0]; first.refusal != nil || first.lease != 0 {
+		t.Errorf("the next round trip would return the lease again, or not decide: %+v", first)
+	}
+}
+
+// A lease that is granted while this replica finds Redis lost is dropped, or its account would not be saved.
+func TestALeaseOfALostRoundTripIsDropped(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	isDown := w.batcher.events.redisIsDown
+	w.batcher.events.redisIsDown = func() bool {
+		before := isDown()
+		w.redisDown(errCut)
+		return before
+	}
+	w.together(w.historyReplica, "key", 10)
+	w.batcher.decide([]*admission{{accountID: "account", keyID: "key", plan: w.plan}})
+	if n := w.fallback.accountOf("account").leases; n != 0 || w.fallback.isLeasing() {
+		t.Errorf("the account has %d leases in an outage", n)
 	}
 }
 

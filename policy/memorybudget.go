@@ -208,10 +208,10 @@ func (b *MemoryBudget) share(a *account) (seen, local UsageCount) {
 
 // beginOutage makes the shares those of what is left now.
 func (b *MemoryBudget) beginOutage() {
+	b.dropLeases()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.outage++
-	b.dropLeases()
 }
 
 // account returns an account with its windows advanced to now. The caller holds the lock.
