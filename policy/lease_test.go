@@ -181,7 +181,7 @@ func TestCloseReturnsLeases(t *testing.T) {
 	w.wantCounted(11, 0)
 }
 
-// What is leased and not returned counts as used after a second, and whoever reports it later does not count it again.
+// What is leased and not returned counts as used after a second. The replica that reports it later does not count it again.
 func TestALeaseThatIsNotReturnedCountsAsUsed(t *testing.T) {
 	w := newLeaseWorld(t, 2)
 	w.together(w.replicas[0], "key", 10)
@@ -283,7 +283,7 @@ func TestALeaseLapsesInItsHour(t *testing.T) {
 	}
 }
 
-// What was admitted from a lease before midnight does not count in the new day, whoever reports it.
+// What was admitted from a lease before midnight does not count in the new day, though it is reported then.
 func TestALeaseEndsWithItsDay(t *testing.T) {
 	w := newLeaseWorld(t, 1)
 	w.advance(hourOf(w.clock.now()).endOfDay().Sub(w.clock.now()) - time.Millisecond)

@@ -151,7 +151,7 @@ func TestALeaseOutlivesTheSweep(t *testing.T) {
 	w := newLeaseWorld(t, 1)
 	w.together(w.historyReplica, "key", 10)
 	w.advance(24 * time.Hour)
-	w.Usage("somebody else")
+	w.Usage("another account")
 	w.batcher.decide(w.fallback.endLeases(leaseUse))
 	if n := w.fallback.accountOf("account").leases; n != 0 || w.fallback.isLeasing() {
 		t.Errorf("the account has %d leases", n)
