@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sara/policy"
 )
 
 // A connection is a client's connection. It caches the client's address for the requests on it, and makes deadlines cheap to
@@ -24,6 +26,10 @@ type connection struct {
 	// that it needs no lock.
 	spare *call
 	begun *call // of the request in progress, whose route is not known yet; nil: it is, or there is none
+
+	// The last Authorization field with a key, and the hash of the key: most clients have one key.
+	authorization []byte
+	keyHash       policy.Hash
 
 	network string       // of the address; empty: connections are not counted by network
 	open    *connections // that it is one of; nil for one that was refused, or that carries the requests of an MCP message
@@ -117,6 +123,21 @@ func (c *connection) keepCall(answered *call) {
 		c.spare = answered
 	}
 }
+
+// hashKey is policy.HashKey, for a field of a request on the connection.
+func (c *connection) hashKey(authorization string) policy.Hash {
+	if len(c.authorization) > 0 && string(c.authorization) == authorization {
+		return c.keyHash
+	}
+	hash := policy.HashKey(authorization)
+	if hash != (policy.Hash{}) && len(authorization) <= maxKeptAuthorization {
+		c.authorization, c.keyHash = append(c.authorization[:0], authorization...), hash
+	}
+	return hash
+}
+
+// maxKeptAuthorization bounds what a connection keeps; the field with a key of usual form is shorter.
+const maxKeptAuthorization = 128
 
 // SetReadDeadline implements net.Conn.
 func (c *connection) SetReadDeadline(t time.Time) error { return c.reading.moveTo(t) }

@@ -50,7 +50,7 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 		}
 	}
 	h.format = accepted.format()
-	h.keyHash = policy.HashKey(h.credentials())
+	h.keyHash = connectionOf(http).hashKey(h.credentials())
 	return h
 }
 
