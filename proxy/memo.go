@@ -34,7 +34,7 @@ const (
 	maxMemoKey     = 1 << 10 // bytes of Authorization and URL; longer requests are not memoized
 )
 
-// newMemo returns a memo, which keeps admitted requests whose answer was in memory.
+// newMemo returns a memo, which keeps admitted requests whose answer was found in memory or in Redis.
 func newMemo() *lru.Cache[memoKey, *admittedRequest] {
 	return lru.New[memoKey](lru.Config[*admittedRequest]{Weight: maxMemoEntries})
 }

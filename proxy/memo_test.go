@@ -4,26 +4,60 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/policy/redistest"
 	"sara/translate"
 )
 
 // again repeats a request until it is memoized.
 func (w *world) again(t *testing.T, key, path string) (r response) {
 	t.Helper()
-	ctx := w.request(path)
-	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys[key])
 	w.await(t, "the meaning of "+path, func() bool {
 		r = w.get(key, path).ok(t)
-		f := w.server.readHeader(ctx)
-		return w.server.memoized(ctx, &f) != nil
+		return w.remembers(key, path)
 	})
 	return r
+}
+
+// remembers reports whether a request is memoized.
+func (w *world) remembers(key, path string) bool {
+	ctx := w.request(path)
+	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys[key])
+	f := w.server.readHeader(ctx)
+	return w.server.memoized(ctx, &f) != nil
+}
+
+// A request is memoized once its answer was found, in Redis or in memory, but not when it has called the upstream: it may be the only one
+// of its kind.
+func TestQueries200MemoizedOnceFound(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := newWorld(t, over(server.Client()))
+	other := w.replica(over(server.Client()))
+	path := w.path("main", "/queries?limit=10")
+	answered := func(by *world, status string) {
+		t.Helper()
+		if got := by.get("pro", path).ok(t).header.Get("X-Cache"); got != status {
+			t.Errorf("a %s, want a %s", got, status)
+		}
+		if by.remembers("pro", path) != (status == cacheHit) {
+			t.Errorf("after a %s, memoized is %t", status, by.remembers("pro", path))
+		}
+	}
+	answered(w, cacheMiss)
+	w.await(t, "the rows in Redis", func() bool {
+		keys := server.Client().Keys(t.Context(), "sara:c:*").Val()
+		return len(keys) > 0 && !slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":lease") })
+	})
+	answered(other, cacheHit)
+	answered(w, cacheHit)
 }
 
 // A memoized request is admitted again each time: no entry of the memo outlives a change.

@@ -37,7 +37,12 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 			return reply{}, err
 		}
 		q := c.canonical(report, conditions)
-		return s.answerReport(ctx, c, &q)
+		admitted := q // before planning adds to it
+		r, err := s.answerReport(ctx, c, &q)
+		if err == nil && r.cacheStatus == cacheHit {
+			s.memoize(c, &admitted)
+		}
+		return r, err
 	}
 }
 
@@ -90,9 +95,6 @@ func (s *Server) answerOnce(ctx context.Context, c *call, q *reportRequest) (rep
 	answer := s.cache.Answer(q.key)
 	c.held = c.held || q.rests(answer) // the look at its archive has the request's context
 	if answer != nil && s.isFresh(ctx, c, q, answer) {
-		if c.memoized == nil && !c.part {
-			s.memoize(c, q)
-		}
 		return c.reply(answer, q.left(c, answer), cacheHit), nil
 	}
 	c.held = true // fills go on without the request
