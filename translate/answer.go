@@ -209,7 +209,7 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	start := 0
-	for i := range len(s) {
+	for i := plainBytes(s); i < len(s); i++ {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue
@@ -231,6 +231,21 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 	}
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
+}
+
+// plainBytes returns how many of the first bytes are known to need no escape. It looks at eight bytes at a time.
+func plainBytes[T string | []byte](s T) (n int) {
+	const each, highest = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(s); n += 8 {
+		w := uint64(s[n]) | uint64(s[n+1])<<8 | uint64(s[n+2])<<16 | uint64(s[n+3])<<24 |
+			uint64(s[n+4])<<32 | uint64(s[n+5])<<40 | uint64(s[n+6])<<48 | uint64(s[n+7])<<56
+		quote, backslash := w^each*'"', w^each*'\\'
+		// No highest bit of a byte is set unless one of the bytes is below ' ' or one of the two: those before it borrow nothing.
+		if ((w-each*' ')&^w|(quote-each)&^quote|(backslash-each)&^backslash)&highest != 0 {
+			break
+		}
+	}
+	return n
 }
 
 func appendMetrics(dst []byte, m Metrics) []byte {

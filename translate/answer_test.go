@@ -333,3 +333,24 @@ func TestFiguresRoundTrip(t *testing.T) {
 		t.Errorf("whole numbers have a fraction: %s", got)
 	}
 }
+
+// A character that needs an escape gets one wherever it is, and no other one does.
+func TestStringsAreEscapedWhereverTheyNeedIt(t *testing.T) {
+	t.Parallel()
+	const longest = 17 // two words of eight bytes, and more
+	for c := rune(0); c < 0x100; c++ {
+		for at := range longest {
+			for behind := range longest {
+				text := strings.Repeat("~ ", at)[:at] + string(c) + strings.Repeat("é!", behind)
+				got := string(appendString(nil, text))
+				var back string
+				if err := json.Unmarshal([]byte(got), &back); err != nil || back != text {
+					t.Fatalf("%q is written as %s: %v", text, got, err)
+				}
+				if needs := c < ' ' || c == '"' || c == '\\'; needs != (len(got) > len(text)+len(`""`)) || got != string(appendString(nil, []byte(text))) {
+					t.Fatalf("%q is written as %s", text, got)
+				}
+			}
+		}
+	}
+}

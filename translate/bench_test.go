@@ -125,3 +125,33 @@ func BenchmarkQuery(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkPage is the first page of a copy in Redis: it decodes the rows, and writes those of the page.
+func BenchmarkPage(b *testing.B) {
+	data := encoded(new(Merger).Merge(ByQuery, 0, searchRows(b, 400), new(Rows))) // ranked
+	var decoder Decoder
+	var in bytes.Reader
+	const limit = 62
+	params := &Params{Limit: limit, Order: parseOrder(DefaultOrder), Period: Period{Preset: "last_28d"}}
+	decode := func() *Rows {
+		in.Reset(data)
+		rows, err := decoder.Rows(&in, limit)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return rows
+	}
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			decode()
+		}
+	})
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		rows := decode()
+		for b.Loop() {
+			breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive})
+		}
+	})
+}
