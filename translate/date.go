@@ -48,7 +48,18 @@ func (d Date) Time() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC
 func (d Date) String() string { return string(d.Append(make([]byte, 0, len(time.DateOnly)))) }
 
 // Append appends the day as YYYY-MM-DD.
-func (d Date) Append(dst []byte) []byte { return d.Time().AppendFormat(dst, time.DateOnly) }
+func (d Date) Append(dst []byte) []byte {
+	year, month, day := d.Time().Date()
+	if year < 0 || year > 9999 {
+		return d.Time().AppendFormat(dst, time.DateOnly)
+	}
+	text := [...]byte{4: '-', 7: '-', 9: 0}
+	putTwo(text[:], uint32(year/100))
+	putTwo(text[2:], uint32(year%100))
+	putTwo(text[5:], uint32(month))
+	putTwo(text[8:], uint32(day))
+	return append(dst, text[:]...)
+}
 
 // AddMonths returns the same day n months later, or earlier for a negative n, clamped to the end of a shorter month:
 // one month before March 31 is February 28 or 29.

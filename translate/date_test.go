@@ -189,3 +189,22 @@ func TestUpstreamDaysStartAtPacificMidnight(t *testing.T) {
 		}
 	}
 }
+
+// Every day is written as the standard library does, also those that no request can name.
+func TestDatesAreWrittenAsTheStandardLibraryDoes(t *testing.T) {
+	t.Parallel()
+	const step = 7 // days: all days of months, and all months
+	for d := NewDate(-2, 1, 1); d < NewDate(10002, 1, 1); d += step {
+		if got, want := d.String(), d.Time().Format(time.DateOnly); got != want {
+			t.Fatalf("%d days after 1970 is written as %s, want %s", d, got, want)
+		}
+	}
+}
+
+func BenchmarkDate(b *testing.B) {
+	b.ReportAllocs()
+	dst := make([]byte, 0, len(time.DateOnly))
+	for d := Date(0); b.Loop(); d++ {
+		d.Append(dst)
+	}
+}
