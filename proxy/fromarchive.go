@@ -35,6 +35,7 @@ type History interface {
 // An archivePart is the archive's part of an answer.
 type archivePart struct {
 	parts   []translate.Part       // one for each fetch; nil: it reads nothing from the archive
+	memory  [2]translate.Part      // for parts: a report has at most two fetches
 	sums    []archive.Result       // whose memory the parts may share, until release
 	damage  []*archive.DamageError // what could not be read
 	last    *translate.Date        // the last day that came from the archive; nil for none
@@ -59,8 +60,8 @@ func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes
 
 // readArchive reads the archive's part of the fetches. damage is what the plan knows of the archive's damage; nil for none.
 func (s *Server) readArchive(ctx context.Context, c *call, report translate.Report, plan translate.Plan, damage *archive.DamageError) (*archivePart, error) {
-	part := &archivePart{parts: make([]translate.Part, len(plan.Fetches)),
-		origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive, Gaps: plan.Gaps}}
+	part := &archivePart{origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive, Gaps: plan.Gaps}}
+	part.parts = part.memory[:len(plan.Fetches)]
 	part.add(archive.Result{Damage: damage})
 	live := len(plan.Fetches) == 0
 	for i, fetch := range plan.Fetches {

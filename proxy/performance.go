@@ -181,7 +181,8 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 		return reply{}, err
 	}
 	defer end()
-	rows := s.mergeRows(c, q, part, found)
+	rows := make([]*translate.Rows, len(part.parts), len(part.memory)) // on the stack
+	s.mergeRows(rows, c, q, part, found)
 	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params)...)
 	if q.begins != 0 {
 		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
@@ -210,9 +211,8 @@ func countWidened(found []cache.Found, requestHash uint64) (n int) {
 	return n
 }
 
-// mergeRows returns the rows of each fetch, from the archive and from the upstream.
-func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found []cache.Found) []*translate.Rows {
-	rows := make([]*translate.Rows, len(part.parts))
+// mergeRows sets in rows those of each fetch, from the archive and from the upstream.
+func (s *Server) mergeRows(rows []*translate.Rows, c *call, q *reportRequest, part *archivePart, found []cache.Found) {
 	for i, f := range found {
 		archived, first := part.parts[i], q.report.FirstRows(c.params, q.fetches[i])
 		switch {
@@ -227,7 +227,6 @@ func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found [
 			rows[i] = q.fetches[i].Read(f.Entry.Rows())
 		}
 	}
-	return rows
 }
 
 // merge adds up rows of different days, as translate.Merger.Merge does.

@@ -21,6 +21,10 @@ type upstreamRead struct {
 	left   atomic.Int32    // parts that have not ended, and one for begin
 	done   chan struct{}   // closed once all have ended and the following is set; nil: they have, without waiting
 	found  []cache.Found
+
+	// Memory for the slices: only movers have two fetches.
+	part [1]readPart
+	one  [1]cache.Found
 }
 
 // A readPart is the upstream's part of one fetch.
@@ -33,8 +37,12 @@ type readPart struct {
 // readUpstream begins to read the upstream's part of each fetch.
 func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) *upstreamRead {
 	hash := xxhash.Sum64(q.key)
-	read := &upstreamRead{parts: make([]readPart, len(q.fetches)), found: make([]cache.Found, len(q.fetches)),
-		calls: liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}}
+	read := &upstreamRead{calls: liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}}
+	if n := len(q.fetches); n <= len(read.part) {
+		read.parts, read.found = read.part[:n], read.one[:n]
+	} else {
+		read.parts, read.found = make([]readPart, n), make([]cache.Found, n)
+	}
 	var beside *translate.Query
 	if q.usesCopy() {
 		read.series = seriesOf(c.property, c.window)

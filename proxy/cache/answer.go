@@ -19,7 +19,8 @@ import (
 // other formats. It is immutable.
 type Answer struct {
 	head    []byte
-	etag    string
+	etag    string // of the following
+	tag     [len(`W/""`) + 16]byte
 	filled  time.Time
 	sources [2]source
 	mention mention
@@ -44,7 +45,8 @@ type source struct {
 // NewAnswer returns the answer with a head, which must not change afterwards, that was built at a time from at most two
 // entries.
 func NewAnswer(head []byte, built time.Time, sources ...*Entry) *Answer {
-	a := &Answer{head: head, etag: entityTag(head), filled: built}
+	a := &Answer{head: head, filled: built}
+	a.etag = view(appendTag(a.tag[:0], head))
 	if len(sources) > len(a.sources) {
 		panic(fmt.Sprintf("BUG: an answer from %d sources", len(sources)))
 	}
@@ -57,11 +59,11 @@ func NewAnswer(head []byte, built time.Time, sources ...*Entry) *Answer {
 	return a
 }
 
-func entityTag(head []byte) string {
+// appendTag appends the entity tag of a head.
+func appendTag(dst, head []byte) []byte {
 	var sum [8]byte
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(head))
-	var tag [len(`W/""`) + 2*len(sum)]byte
-	return string(append(hex.AppendEncode(append(tag[:0], `W/"`...), sum[:]), '"'))
+	return append(hex.AppendEncode(append(dst, `W/"`...), sum[:]), '"')
 }
 
 // ETag returns a weak entity tag with its quotes, W/"...". It depends on the head only.
