@@ -82,15 +82,19 @@ func (w *world) askHits(ctx context.Context, address string) error {
 	return loadgen.Once(ctx, address, w.hitRequests()...)
 }
 
-// sharedTables is the number of tables in the redis scenario: far more than the replica with little memory keeps, and more
-// than there are connections, so that each answer comes from Redis.
-const sharedTables = 256
+// sharedTables is the number of tables in the redis scenario: more than there are connections, and so many more than the replica with little
+// memory keeps, some 70, that nearly all answers come from Redis. SIEVE keeps some in memory, though they are asked for in turn.
+const sharedTables = 1024
+
+// sharedEnds is how many days the tables of an account end on: with more of them, some are shorter by a day.
+const sharedEnds = sharedTables / 4
 
 func (w *world) sharedRequests() []*fasthttp.Request {
 	var requests []*fasthttp.Request
 	for i := range sharedTables {
-		account, back := i%w.trace.Accounts, 1+i/w.trace.Accounts
-		path := w.table(trace.Domain(account), "queries", hitDays-1+back, back, hitLimit)
+		account, n := i%w.trace.Accounts, i/w.trace.Accounts
+		back, days := 1+n%sharedEnds, hitDays-n/sharedEnds
+		path := w.table(trace.Domain(account), "queries", back+days-1, back, hitLimit)
 		requests = append(requests, w.request(account, 0, path))
 	}
 	return requests
