@@ -15,6 +15,8 @@ import (
 const (
 	allocations      = 1  // of a memory hit, without
 	allocationsBatch = 28 // those of a batch of admissions, which is one Redis command
+	// of a denial: two, and as much as one for what happens beside a short run
+	allocationsDenial = 3
 
 	callsBusy = 0.1 // Redis commands for a memory hit at 128 connections: nearly all come from leases
 	// Redis commands that are not caused by requests, such as health checks and snapshots: for each request, and in a slow loop of few
@@ -92,6 +94,15 @@ func TestBudgetOfARequest(t *testing.T) {
 			t.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and at most %g", c.Upstream, c.RedisCalls, c.RedisReads, callsBusy)
 		}
 		checkAllocations(t, m.Request)
+	})
+	t.Run("denials over 128 connections", func(t *testing.T) {
+		denials := named(t, "denials")
+		w.count(t, denials, 3, 1) // a miss, and hits, which are memoized
+		w.count(t, denials, 2000, 128)
+		m := w.count(t, denials, 20_000, 128)
+		if c := m.Request; c.Upstream != 0 || c.RedisCalls > background || c.Objects > allocationsDenial {
+			t.Errorf("%g upstream calls, %g Redis commands, %.1f allocations, want none, none and at most %d", c.Upstream, c.RedisCalls, c.Objects, allocationsDenial)
+		}
 	})
 	t.Run("a Redis hit on another replica", func(t *testing.T) {
 		shared := named(t, "redis")
