@@ -10,7 +10,8 @@
 //
 // Unknown keys are limited per client address (missLimiter). Look-ups of keys share queries (keyFinder), so that guessing costs the
 // database little and valid keys nothing. When many unknown keys come from as many addresses, the gate lists the hashes of all keys
-// (census), and refuses what is not among them without a look-up.
+// (census), and refuses what is not among them without a look-up. RefuseAtOnce does no more than that, so that a caller may ask it before
+// anything else about a request.
 //
 // # Consistency
 //
