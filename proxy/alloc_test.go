@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"testing"
 
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/translate"
 )
 
 // allocationRuns is how often allocations answers a request, after once for a start.
@@ -109,5 +111,34 @@ func TestUnknownKeyAllocatesLittle(t *testing.T) {
 		next++
 	}); n > budget {
 		t.Errorf("%v allocations, budget %d", n, budget)
+	}
+}
+
+// The allocation budget of an answer that is built from archived days in memory, or from these and live rows in memory: the answer, its rows,
+// and what the request is parsed and planned into; but neither sums nor rows of the parts.
+func TestAnswersFromTheArchiveAllocateLittle(t *testing.T) {
+	w, live := newArchiveWorld(t, 70)
+	for _, test := range []struct {
+		name   string
+		end    translate.Date
+		allocs float64
+		bytes  uint64
+	}{{"stored", live - 1, 39, 19 << 10}, {"hybrid", live + 10, 44, 20 << 10}} {
+		targets := make([]string, 1+allocationRuns+1)
+		for n := range targets { // a new answer each time
+			targets[n] = w.path("main", fmt.Sprintf("/queries?limit=%d&start_date=%s&end_date=%s", 50+n/60, live-2-translate.Date(n%60), test.end))
+		}
+		ctx, next := w.request(targets[0]), 1
+		w.server.edge.Handler(ctx) // fills the memory, and what is used again
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		n := w.allocations(t, ctx, http.StatusOK, func() {
+			ctx.Request.SetRequestURI(targets[next])
+			next++
+		})
+		runtime.ReadMemStats(&after)
+		if bytes := (after.TotalAlloc - before.TotalAlloc) / (1 + allocationRuns); n > test.allocs || bytes > test.bytes {
+			t.Errorf("%s: %v allocations of %d bytes, budget %v of %d", test.name, n, bytes, test.allocs, test.bytes)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // BenchmarkQueriesStored is a table of archived days, other ones each time, through the handler: the months are in memory.
 func BenchmarkQueriesStored(b *testing.B) {
-	w, live := newArchiveWorld(b)
+	w, live := newArchiveWorld(b, 1000)
 	const ranges = 560
 	n := 0
 	w.benchmarkEach(b, func() string {
@@ -25,7 +25,7 @@ func BenchmarkQueriesStored(b *testing.B) {
 
 // BenchmarkQueriesHybrid is a table of archived days together with all live ones.
 func BenchmarkQueriesHybrid(b *testing.B) {
-	w, live := newArchiveWorld(b)
+	w, live := newArchiveWorld(b, 1000)
 	const days = 150
 	n := 0
 	w.benchmarkEach(b, func() string {
@@ -34,14 +34,14 @@ func BenchmarkQueriesHybrid(b *testing.B) {
 	})
 }
 
-// newArchiveWorld has a property with 1,000 archived days in memory, before the live ones, which have 400 queries.
-func newArchiveWorld(b *testing.B) (w *world, live translate.Date) {
-	history, keeping := kept(b)
-	w = newWorld(b, keeping, limited(unlimited), func(c *Config) { c.Anomalies, c.CacheBytes = translate.KnownAnomalies(), 8<<20 })
+// newArchiveWorld has a property with archived days in memory, before the live ones, which have 400 queries.
+func newArchiveWorld(tb testing.TB, archived int) (w *world, live translate.Date) {
+	history, keeping := kept(tb)
+	w = newWorld(tb, keeping, limited(unlimited), func(c *Config) { c.Anomalies, c.CacheBytes = translate.KnownAnomalies(), 8<<20 })
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, upstreamRows(400)) })
-	live = *dateOf(b, liveFrom)
+	live = *dateOf(tb, liveFrom)
 	random := rand.New(rand.NewPCG(1, 2))
-	days := make([]archive.Day, 1000)
+	days := make([]archive.Day, archived)
 	for i := range days {
 		var rows translate.RowsBuilder
 		for k := range 100 {
