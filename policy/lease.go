@@ -12,7 +12,8 @@ import "time"
 // leased and does not need; one that would be waits until that is returned, see batcher.
 
 const (
-	hotRequests = 4   // of one key in one round trip
+	hotRequests = 2   // of one key in one round trip: two clients at least, so that one alone sees each of its requests counted at once
+	firstLease  = 8   // how many times as many are leased first, and whenever that was too few
 	maxLease    = 512 // requests of one key
 	maxLeases   = maxBatch
 
@@ -100,7 +101,7 @@ func (b *MemoryBudget) ask(accountID, keyID string, p *Plan, waiting int) int {
 		return 0
 	}
 	if l.plan, l.asked = *p, true; waiting > 0 { // so it was too small
-		l.size = min(max(2*l.size, 4*waiting), maxLease)
+		l.size = min(max(2*l.size, firstLease*waiting), maxLease)
 	}
 	return l.size - l.left
 }

@@ -141,7 +141,7 @@ func TestALeaseIsNotRestored(t *testing.T) {
 		w.sinceFull = full
 		w.RedisBudget.check(t.Context())
 	}
-	w.wantCounted(10, 4*10)
+	w.wantCounted(10, firstLease*10)
 	w.batcher.decide(w.fallback.endLeases(0))
 	w.wantCounted(12, 0)
 }
