@@ -237,7 +237,7 @@ func TestWrongRedisPasswordIsAnOutageAndStaysOutOfTheLog(t *testing.T) {
 func TestScriptIsSentAgainAfterRedisLosesIt(t *testing.T) {
 	avoidHourEnd(t)
 	server := redistest.Single(t)
-	s := startRedisBudget(t, server.URL(), redisOptions{})
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
 	ctx, control := t.Context(), server.Client()
 	for i := range 3 {
 		if err := control.ScriptFlush(ctx).Err(); err != nil {
