@@ -6,7 +6,7 @@ import "time"
 // replica then leases more of its requests than these from Redis, and admits the next ones from the lease, without a wait. Redis
 // counts what is leased against every limit, like what is used, so that replicas together never exceed one. With the next round trip
 // for the account, a replica reports what it has used of its leases. It returns what it has not used within leaseUse. If it does
-// neither, because it has crashed, Redis counts the lease as used a second after it was granted.
+// neither, because it has crashed, Redis counts the lease as used a second after the account's last one was granted.
 //
 // Redis leases only while every limit is far away, see admit.lua. So a request is hardly ever refused for what another replica has
 // leased and does not need; one that would be waits until that is returned, see batcher.
