@@ -62,7 +62,7 @@ func (c *census) answers(now time.Time, q *keyQuestion) bool {
 	return c != nil && within(now, c.checkedAt, NewKeyDelay-1) && c.lacks(now, &q.hash, q.version)
 }
 
-// checkAhead makes sure that the next check of a census comes in time: the query for a key that it lacks is one, and nobody waits for it.
+// checkAhead makes sure that the next check of a census comes in time: the query for a key that it lacks is one, which no request waits for.
 func (f *keyFinder) checkAhead(ctx context.Context, now time.Time, c *census, q keyQuestion, network string) {
 	if !within(now, c.checkedAt, censusAhead) && !c.ahead.Load() && c.ahead.CompareAndSwap(false, true) {
 		_, _ = f.enqueue(ctx, q, network)

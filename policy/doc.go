@@ -43,7 +43,7 @@
 // of the limits, and adds what it admitted to Redis afterwards. If Redis has lost counts, each replica restores what it had
 // admitted (ledger.go). A ReplicaStore keeps the shares that were used across restarts.
 //
-// A key whose requests come many at once, under a plan whose limits are far away, has a lease: RedisBudget reserves some of its requests
+// A key that several clients use at once, under a plan whose limits are far away, has a lease: RedisBudget reserves some of its requests
 // in Redis ahead, and admits them without a wait (lease.go). What is leased counts against every limit, so limits stay exact.
 //
 // Inspections shares the upstream's own quota of URL inspections among replicas.

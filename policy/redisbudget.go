@@ -45,7 +45,8 @@ const (
 
 // A RedisBudget is a Budget that any number of replicas share through Redis. The clock of Redis decides the windows.
 //
-// A refusal is cached until it ends, so that a client that keeps asking does not load Redis.
+// A refusal is cached until it ends, so that a client that keeps asking does not load Redis. A key that several clients use at once has
+// a lease, from which most of its requests are admitted without a wait; see lease.go.
 //
 // While Redis is down, this replica admits from memory its share of what was left of each limit when it last saw Redis (half of
 // its share for upstream calls). The shares are as many as replicas have lately been alive. When Redis is back, the replica adds

@@ -9,9 +9,9 @@
 -- Returns  seconds and microseconds of this server's clock, and nothing else after the deadline. Then for each account its
 --          requests of the hour and of the day so far, its upstream calls of the day, and what it had of the calling replica, as
 --          b:REPLICA below; and for each of its keys how many requests fit, 0 or why the others do not (8 times the microseconds
---          until one would fit, plus 1 for the minute, 2 for the hour, 3 for the day; 4 and 5 for hour and day if one would fit without
---          leases), when its bucket is full again, and how many are leased. For an account of which this server has less than the replica knows only -1: the replica restores the counts, see
---          restore.lua, and asks again.
+--          until one would fit, plus 1 for the minute, 2 for the hour, 3 for the day; 4 and 5 for hour and day if one would fit
+--          without leases), when its bucket is full again, and how many are leased, negative if returned. For an account of which
+--          this server has less than the replica knows only -1: the replica restores the counts, see restore.lua, and asks again.
 -- The hash  h, d: hour and day since 1970; hn, dn, cn: requests of that hour and day, upstream calls of that day;
 --          m:KEY: the token bucket of KEY in the form of GCRA: when it is full again, in microseconds since 1970;
 --          ln, le: how many requests replicas have leased and not reported as used, and when these lapse, in microseconds since 1970;
