@@ -215,6 +215,29 @@ func TestALeaseOfALostRoundTripIsDropped(t *testing.T) {
 	}
 }
 
+// Whatever the counts of leases in an account's hash are changed to, no request is lost, and the next one repairs them.
+func TestADamagedLeaseLosesNoRequest(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	for _, field := range []string{"ln", "le"} {
+		for _, value := range damages {
+			before := w.Usage("account").RequestsToday
+			w.together(w.historyReplica, "key", 10)
+			w.fallback.take("account", "key", &w.plan)
+			w.must(w.world.control.HSet(t.Context(), accountKey("account"), field, value).Err())
+			w.together(w.historyReplica, "other", 1)
+			w.batcher.decide(w.fallback.endLeases(0))
+			w.together(w.historyReplica, "key", 2)
+			if used, _ := w.counted(); used < before+14 || w.Degraded() {
+				t.Fatalf("%s is %q: of %d requests, Redis has counted %d; degraded: %v", field, value, before+14, used, w.Degraded())
+			}
+			if got := w.world.control.HGet(t.Context(), accountKey("account"), field).Val(); got == value {
+				t.Errorf("%s is still %q", field, value)
+			}
+			w.batcher.decide(w.fallback.endLeases(0))
+		}
+	}
+}
+
 // testLeasesAreExact asks three replicas for more requests of a hot key than its account's hour has, as fast as they can.
 func testLeasesAreExact(t *testing.T, url string, control redisconn.Client) {
 	const clients, each, limit = 48, 100, 3000
