@@ -52,7 +52,7 @@ type batcher struct {
 	cluster  bool // the accounts may be on different servers
 	script   *redis.Script
 	clock    *redisClock
-	timeout  time.Duration // of one round trip
+	timeout  time.Duration // of one attempt of a round trip
 	ownField string        // in the hash of an account: the requests of this replica
 	ledger   *MemoryBudget // of what this replica has admitted and seen
 	metrics  batchMetrics
@@ -198,14 +198,12 @@ func (b *batcher) decide(batch []*admission) {
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
-	defer cancel()
 	begun := b.clock.now()
 	pending := commandsFor(batch, b.cluster)
 	requests := b.ask(pending)
 	var err error
 	for attempt := 0; len(pending) > 0 && attempt < maxAttempts; attempt++ {
-		again, failed := b.send(ctx, pending)
+		again, failed := b.send(pending)
 		if pending = again; failed != nil {
 			err = failed
 		}
@@ -236,7 +234,9 @@ func (b *batcher) ask(commands []command) (requests int) {
 
 // send sends commands in one pipeline. It returns those that the server has certainly not executed and that are worth sending
 // again, and an error if any of the others failed.
-func (b *batcher) send(ctx context.Context, commands []command) (again []command, err error) {
+func (b *batcher) send(commands []command) (again []command, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
+	defer cancel()
 	sent := b.clock.now()
 	deadline := b.clock.deadline(ctx)
 	pipe := b.client.Pipeline()

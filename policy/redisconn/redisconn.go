@@ -2,7 +2,7 @@
 //
 // All other packages use a Client, whose commands are those of go-redis. What differs between the kinds of Redis is here: opening
 // (Open), calls to each master (EachMaster), scripts that must not be sent twice (Once), pub/sub (Subscribe) and the refusal of a full
-// server (IsFull).
+// server (IsFull). Its connections do not take a pause of this process for an outage of Redis (late.go).
 //
 // # Why the types of go-redis stay in here
 //
@@ -35,7 +35,8 @@ type Client interface {
 	Close() error
 }
 
-// StepTimeout bounds each dial, read and write for requests. They cannot wait longer for Redis, and have memory to fall back on.
+// StepTimeout bounds each dial, read and write for requests. They cannot wait longer for Redis, and have memory to fall back on. It bounds the
+// extension after a pause of this process, too.
 const StepTimeout = 100 * time.Millisecond
 
 // Open returns a client for a URL in one of the forms of go-redis: redis:// or rediss:// for a single server, unix:// for
@@ -56,6 +57,7 @@ func Open(address string, step time.Duration) (Client, error) {
 		if o, err = redis.ParseFailoverURL(address); err == nil {
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
 			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+			o.Dialer = patient(&redis.Options{DialTimeout: step, TLSConfig: o.TLSConfig})
 			client = redis.NewFailoverClient(o)
 		}
 	case query.Has("addr"):
@@ -64,6 +66,7 @@ func Open(address string, step time.Duration) (Client, error) {
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
 			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
 			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+			o.Dialer = patient(&redis.Options{DialTimeout: step, TLSConfig: o.TLSConfig})
 			client = redis.NewClusterClient(o)
 		}
 	default:
@@ -72,6 +75,7 @@ func Open(address string, step time.Duration) (Client, error) {
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
 			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
 			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+			o.Dialer = patient(o)
 			client = redis.NewClient(o)
 		}
 	}
@@ -80,6 +84,7 @@ func Open(address string, step time.Duration) (Client, error) {
 		return nil, fmt.Errorf("the Redis URL %s has a path that is not a database number, or an unknown or "+
 			"invalid parameter: %s; add a database as /0, and a parameter as ?pool_size=50", Address(address), help)
 	}
+	client.AddHook(patientHook{})
 	return client, nil
 }
 

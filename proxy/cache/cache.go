@@ -84,7 +84,7 @@ type Config struct {
 	Registry    prometheus.Registerer // nil: no metrics
 	FillTimeout time.Duration         // of a fill, independent of its callers' deadlines; 0: 25 s
 
-	// RedisPatience is the time that an unresponsive Redis may add to a request; 0: 100 ms.
+	// RedisPatience is the time that an unresponsive Redis may add to a request; 0: 100 ms. A pause of this process does not count (redisconn.Late).
 	RedisPatience time.Duration
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -134,6 +135,23 @@ func (r *replica) await(t *testing.T, calls int) {
 			t.Fatal("the test has ended")
 		}
 		runtime.Gosched()
+	}
+}
+
+// A reply that has come counts, though the time of its caller is up: this process was paused meanwhile.
+func TestSeekAfterAPauseHasItsReply(t *testing.T) {
+	t.Parallel()
+	s := newReplica(t, redistest.Single(t).Client(), newClock()).redis
+	s.seeks.running = maxPipelines // so that nothing is sent
+	for range 64 {                 // a reply and the end of the time are noticed in any order
+		call := s.seeks.newCall()
+		call.command = redis.NewCmd(t.Context())
+		call.command.SetVal([]any{"reply"})
+		call.done <- struct{}{}
+		if reply, err := s.wait(call, time.Now().Add(-time.Minute)); err != nil || len(reply) != 1 {
+			t.Fatalf("%v, %v", reply, err)
+		}
+		s.seeks.waiting = nil
 	}
 }
 

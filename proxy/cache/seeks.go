@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 const (
@@ -87,9 +89,17 @@ func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 	case <-c.done:
 		return c.command.Slice()
 	case <-c.limit.C:
-		c.left.Store(true)
-		return nil, context.DeadlineExceeded
 	}
+	if late := redisconn.Late(until, time.Now()); late > 0 {
+		c.limit.Reset(late)
+		select {
+		case <-c.done:
+			return c.command.Slice()
+		case <-c.limit.C:
+		}
+	}
+	c.left.Store(true)
+	return nil, context.DeadlineExceeded
 }
 
 // sendSeeks sends calls until none waits.

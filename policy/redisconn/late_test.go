@@ -1,0 +1,217 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestLate(t *testing.T) {
+	t.Parallel()
+	deadline := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	for after, want := range map[time.Duration]time.Duration{
+		-time.Hour: 0, 0: 0, tolerated - 1: 0,
+		tolerated: tolerated, 60 * time.Millisecond: 60 * time.Millisecond,
+		StepTimeout: StepTimeout, time.Hour: StepTimeout, // the machine slept
+	} {
+		if got := Late(deadline, deadline.Add(after)); got != want {
+			t.Errorf("noticed after %v: waits for %v more, want %v", after, got, want)
+		}
+	}
+}
+
+// connected returns a patient connection and its other end.
+func connected(t *testing.T) (c, other net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	c, err = patient(&redis.Options{DialTimeout: time.Minute})(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if other, err = listener.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	return c, other
+}
+
+// arrived waits until a connection has bytes to read.
+func arrived(t *testing.T, c net.Conn) {
+	t.Helper()
+	socket, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := socket.Read(func(fd uintptr) bool {
+		n, _, _ := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return n > 0
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A reply that has arrived is read, though its reader comes too late. The deadline is extended only once for each lateness.
+func TestLateReaderReadsWhatHasArrived(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(net.Conn, time.Time) error{"read": net.Conn.SetReadDeadline, "both": net.Conn.SetDeadline} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, other := connected(t)
+			if _, err := io.WriteString(other, "+OK\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			arrived(t, c)
+			if err := set(c, time.Now().Add(-time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			reply := make([]byte, 5)
+			if _, err := io.ReadFull(c, reply); err != nil || string(reply) != "+OK\r\n" {
+				t.Errorf("read %q: %v", reply, err)
+			}
+			if n, err := c.Read(reply); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("read %d bytes that never came: %v", n, err)
+			}
+		})
+	}
+}
+
+func TestLateWriterWritesTheRest(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(net.Conn, time.Time) error{"write": net.Conn.SetWriteDeadline, "both": net.Conn.SetDeadline} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, other := connected(t)
+			if err := set(c, time.Now().Add(-time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := io.WriteString(c, "PING\r\n"); n != 6 || err != nil {
+				t.Errorf("wrote %d bytes: %v", n, err)
+			}
+			request := make([]byte, 6)
+			if _, err := io.ReadFull(other, request); err != nil || string(request) != "PING\r\n" {
+				t.Errorf("%q arrived: %v", request, err)
+			}
+		})
+	}
+	t.Run("after a part", func(t *testing.T) {
+		t.Parallel()
+		half := &halfWriter{}
+		c := &patientConn{Conn: half, writeBy: time.Now().Add(-time.Minute)}
+		if n, err := io.WriteString(c, "abcdef"); n != 6 || err != nil || string(half.written) != "abcdef" {
+			t.Errorf("wrote %d bytes, %q: %v", n, half.written, err)
+		}
+	})
+}
+
+// A halfWriter writes half of what it gets first, until its deadline.
+type halfWriter struct {
+	net.Conn
+	written []byte
+}
+
+func (w *halfWriter) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *halfWriter) Write(p []byte) (int, error) {
+	if w.written == nil {
+		w.written = append(w.written, p[:len(p)/2]...)
+		return len(p) / 2, os.ErrDeadlineExceeded
+	}
+	w.written = append(w.written, p...)
+	return len(p), nil
+}
+
+// serve answers PING as Redis does, and HELLO as an old Redis, until the listener is closed.
+func serve(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go answerPings(conn)
+	}
+}
+
+func answerPings(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	for buffer := make([]byte, 4096); ; {
+		n, err := conn.Read(buffer)
+		if err != nil {
+			return
+		}
+		commands := string(buffer[:n])
+		reply := strings.Repeat("-ERR unknown command\r\n", strings.Count(commands, "hello")) + strings.Repeat("+PONG\r\n", strings.Count(commands, "ping"))
+		if _, err := io.WriteString(conn, reply); err != nil {
+			return
+		}
+	}
+}
+
+// A command whose time was up before it was sent, because this process was paused, is sent. One whose caller has left is not.
+func TestLateCommandIsSent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go serve(listener)
+	client, err := Open("redis://"+listener.Addr().String()+"?protocol=2", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
+	defer cancel()
+	if err := client.Ping(late).Err(); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	if _, err := client.Pipelined(late, func(pipe redis.Pipeliner) error { pipe.Ping(late); pipe.Ping(late); return nil }); err != nil {
+		t.Errorf("in a pipeline: %v", err)
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if err := client.Ping(left).Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a caller that has left: %v", err)
+	}
+}
+
+// A connection with TLS is patient, too, and go-redis does not look into its socket.
+func TestPatientConnectionWithTLS(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", server.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go serve(listener)
+	client, err := Open("rediss://"+listener.Addr().String()+"?protocol=2&skip_verify=true", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
+	defer cancel()
+	for _, ctx := range []context.Context{t.Context(), late, t.Context()} {
+		if err := client.Ping(ctx).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
