@@ -429,3 +429,20 @@ func TestPruneDeletesDaysPastRetentionAndGrace(t *testing.T) {
 		t.Error("there was nothing to prune")
 	}
 }
+
+// A property that Search Console refuses, perhaps for ever, is not kept longer than others.
+func TestPruneDespiteAFailedCollection(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
+	c, since := w.collector(folder), w.anchor()-150
+	w.collect(c, Span{Since: &since}, "shop")
+	w.failing(func(upstream.Target, translate.Query) error { return fail(upstream.Revoked, 0) })
+	p := w.property("shop")
+	p.RetentionMonths = 3
+	tomorrow := w.anchor() + 1
+	results, err := c.Collect(t.Context(), []Property{p}, Span{Until: &tomorrow})
+	check(t, err)
+	if !errors.As(results[0].Err, new(*upstream.Error)) {
+		t.Errorf("the collection ended with %v", results[0].Err)
+	}
+	w.wantArchived(folder, "shop", translate.NewWindow(w.anchor(), 3).Earliest-DefaultGraceDays, w.anchor())
+}

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,12 +181,11 @@ func (r *run) retry(t *task, err error) (pause time.Duration, retry bool) {
 	return 0, false
 }
 
-// finish prunes a property after its last attempt, which ended with err, and records the outcome.
+// finish prunes a property after its last attempt, which ended with err, and records the outcome. One that Search Console refuses, perhaps
+// for ever, is pruned like any other.
 func (r *run) finish(ctx context.Context, t *task, err error) error {
-	if err == nil {
-		err = r.prune(ctx, t)
-	}
-	if err == nil {
+	pruned := r.prune(ctx, t)
+	if err = cmp.Or(err, pruned); err == nil {
 		t.state.Failures, t.state.Note = 0, ""
 		if r.span == (Span{}) {
 			t.state.CollectedAt = &r.began
