@@ -107,7 +107,10 @@ func (c *cooldowns) left(ctx context.Context, t Target) (time.Duration, *Error) 
 	if json.Unmarshal(text, refusal) != nil {
 		refusal = &Error{Kind: Unavailable, Message: "another replica failed to ask it"}
 	}
-	c.sites.put(t.Site, refusal, until, now)
+	if refusal.RetryAfter > 0 { // more would be left only if the clock of the replica that wrote it were ahead
+		left = min(left, refusal.RetryAfter)
+	}
+	c.sites.put(t.Site, refusal, now.Add(left), now)
 	return left, refusal
 }
 

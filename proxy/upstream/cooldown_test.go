@@ -73,6 +73,25 @@ func TestReplicasShareCooldowns(t *testing.T) {
 	})
 }
 
+// A replica whose clock is ahead keeps no site from being queried for longer than the upstream has asked for.
+func TestCooldownOfAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	client, clock, ahead := redistest.Single(t).Client(), new(settable), new(settable)
+	ahead.advance(24 * time.Hour)
+	replica(ahead, client).start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: time.Hour})
+	other := replica(clock, client)
+	for _, from := range []string{"Redis", "memory"} {
+		if left, refusal := other.left(t.Context(), Target{Site: "a"}); left != time.Hour || refusal == nil {
+			t.Errorf("from %s: %v left, %v", from, left, refusal)
+		}
+	}
+	clock.advance(time.Hour)
+	client.Del(t.Context(), cooldownKey("a")) // as it would have expired
+	if left, refusal := other.left(t.Context(), Target{Site: "a"}); refusal != nil || left != 0 {
+		t.Errorf("after its end: %v left, %v", left, refusal)
+	}
+}
+
 func TestMalformedCooldownsAreIgnored(t *testing.T) {
 	clock := new(settable)
 	client := redistest.Single(t).Client()
