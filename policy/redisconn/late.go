@@ -78,8 +78,8 @@ func patient(o *redis.Options) func(ctx context.Context, network, address string
 	}
 }
 
-// A patientConn extends a deadline that this process was late to notice. Otherwise, Go reports that the deadline has passed though the
-// reply has arrived in time. One goroutine may read and another one write.
+// A patientConn extends a deadline that has passed, by what this process was late to notice it and a millisecond at least. Otherwise, Go
+// would report that the deadline has passed though the reply has arrived in time. One goroutine may read and another one write.
 type patientConn struct {
 	net.Conn
 	readBy, writeBy time.Time
@@ -111,8 +111,7 @@ func extends(err error, deadline time.Time, set func(time.Time) error) bool {
 		return false
 	}
 	now := time.Now()
-	late := Late(deadline, now)
-	return late > 0 && set(now.Add(late)) == nil
+	return set(now.Add(max(Late(deadline, now), time.Millisecond))) == nil
 }
 
 // SetDeadline implements net.Conn.

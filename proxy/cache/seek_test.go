@@ -138,7 +138,7 @@ func (r *replica) await(t *testing.T, calls int) {
 	}
 }
 
-// A reply that has come counts, though the time of its caller is up: this process was paused meanwhile.
+// A reply that has come counts, though the time of its caller is up.
 func TestSeekAfterAPauseHasItsReply(t *testing.T) {
 	t.Parallel()
 	s := newReplica(t, redistest.Single(t).Client(), newClock()).redis

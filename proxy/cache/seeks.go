@@ -18,6 +18,9 @@ const (
 	maxSeeks = 32
 	// maxPipelines is how many run at a time: Redis executes one while the replies of the other are read.
 	maxPipelines = 2
+	// lastLook is the end of a wait for Redis. A caller gives up only if this process was running all that time, so that it would have read
+	// a reply: after a pause, it has to do so first.
+	lastLook = 20 * time.Millisecond
 )
 
 // seeks sends the calls of seek.lua that wait together in one pipeline. It needs no timer to collect them: calls that arrive while all
@@ -83,23 +86,20 @@ func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 		s.seeks.runners.Go(s.sendSeeks)
 	}
 	s.seeks.mu.Unlock()
-	c.limit.Reset(time.Until(until))
 	defer c.limit.Stop()
-	select {
-	case <-c.done:
-		return c.command.Slice()
-	case <-c.limit.C:
-	}
-	if late := redisconn.Late(until, time.Now()); late > 0 {
-		c.limit.Reset(late)
+	now := time.Now()
+	for end, last := until.Add(-lastLook), false; ; end, last = now.Add(lastLook), true {
+		c.limit.Reset(end.Sub(now))
 		select {
 		case <-c.done:
 			return c.command.Slice()
 		case <-c.limit.C:
 		}
+		if now = time.Now(); last && redisconn.Late(end, now) == 0 {
+			c.left.Store(true)
+			return nil, context.DeadlineExceeded
+		}
 	}
-	c.left.Store(true)
-	return nil, context.DeadlineExceeded
 }
 
 // sendSeeks sends calls until none waits.
