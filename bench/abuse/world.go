@@ -15,7 +15,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/bench/internal/cgroup"
-	"sara/bench/internal/loadgen"
 	"sara/bench/internal/procstat"
 	"sara/bench/internal/testbed"
 	"sara/policy"
@@ -225,9 +224,16 @@ func (w *world) days() string {
 	return "start_date=" + end.AddDate(0, 0, -(n%lengths)).Format(time.DateOnly) + "&end_date=" + end.Format(time.DateOnly)
 }
 
-// get returns a request with a key.
+// get returns a request with a key. Headers are names and values in turn.
 func get(path, key string, headers ...string) *fasthttp.Request {
-	return loadgen.Get(path, append([]string{"Authorization", "Bearer " + key}, headers...)...)
+	request := new(fasthttp.Request)
+	request.URI().DisablePathNormalizing = true
+	request.SetRequestURI("http://sara.example" + path)
+	request.Header.Set("Authorization", "Bearer "+key)
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	return request
 }
 
 // property returns the path of an account's n-th property.

@@ -21,8 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/measure"
 	"sara/bench/internal/report"
@@ -147,10 +145,10 @@ func (r *outcome) replay(ctx context.Context, connections int) (result *loadgen.
 		}
 		counted, sent = calls, n
 	}
-	load := loadgen.Load{Connections: connections, Requests: int64(len(r.requests)), Source: func(request *fasthttp.Request, n int64) {
+	load := loadgen.Load{Connections: connections, Requests: int64(len(r.requests)), Source: func(n int64) loadgen.Request {
 		next(int(n))
 		asked := r.requests[n]
-		loadgen.Get(asked.URL(), "Authorization", "Bearer "+b.Keys[asked.Account][asked.Person]).CopyTo(request)
+		return loadgen.Get(asked.URL(), "Authorization", "Bearer "+b.Keys[asked.Account][asked.Person])
 	}}
 	for _, replica := range b.Replicas {
 		load.Addresses = append(load.Addresses, replica.Address)

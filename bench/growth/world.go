@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/measure"
 	"sara/bench/internal/testbed"
@@ -71,16 +69,16 @@ func (w *world) closed(source loadgen.Source) (loadgen.Load, error) {
 }
 
 // ask sends each request once to a replica.
-func (w *world) ask(ctx context.Context, replica int, requests ...*fasthttp.Request) error {
+func (w *world) ask(ctx context.Context, replica int, requests ...loadgen.Request) error {
 	return loadgen.Once(ctx, w.Replicas[replica].Address, requests...)
 }
 
-func (w *world) request(key, domain, path string) *fasthttp.Request {
+func (w *world) request(key, domain, path string) loadgen.Request {
 	return loadgen.Get("/v1/properties"+domain+path, "Authorization", "Bearer "+key)
 }
 
 // table requests queries of a property. Days are counted back from the last day.
-func (w *world) table(key, domain string, firstBack, lastBack, limit int, more string) *fasthttp.Request {
+func (w *world) table(key, domain string, firstBack, lastBack, limit int, more string) loadgen.Request {
 	day := func(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
 	return w.request(key, "/"+domain, fmt.Sprintf("/queries?start_date=%s&end_date=%s&limit=%d%s", day(firstBack), day(lastBack), limit, more))
 }
@@ -90,12 +88,12 @@ const (
 	hitLimit = 62 // rows, for an answer of 8 KB
 )
 
-func (w *world) hitRequest(key string) *fasthttp.Request {
+func (w *world) hitRequest(key string) loadgen.Request {
 	return w.table(key, hitDomain, hitDays-1, 0, hitLimit, "")
 }
 
 func (w *world) hitSource() loadgen.Source {
-	var requests []*fasthttp.Request
+	var requests []loadgen.Request
 	for _, key := range w.Keys[0] {
 		requests = append(requests, w.hitRequest(key))
 	}
@@ -134,7 +132,7 @@ func (w *world) hitsOfReplicas(replicas int) (load loadgen.Load, err error) {
 	return load, nil
 }
 
-func (w *world) rowRequest(rows int) *fasthttp.Request {
+func (w *world) rowRequest(rows int) loadgen.Request {
 	return w.table(w.Keys[0][0], rowDomain(rows), hitDays-1, 0, 10, "&order_by=-impressions")
 }
 
@@ -155,19 +153,19 @@ func orders() []string {
 // memory.
 func (w *world) cuts(rows int) (loadgen.Load, error) {
 	const limits = 100
-	return w.closed(func(request *fasthttp.Request, _ int64) {
+	return w.closed(func(int64) loadgen.Request {
 		n := int(w.fresh.Add(1))
 		order, back := orders()[n/limits%len(orders())], n/limits/len(orders())%hitDays
-		w.table(w.Keys[0][0], rowDomain(rows), back+hitDays-1, back, 10+n%limits, "&order_by="+order).CopyTo(request)
+		return w.table(w.Keys[0][0], rowDomain(rows), back+hitDays-1, back, 10+n%limits, "&order_by="+order)
 	})
 }
 
 // misses filters by a new word in each request; no query contains any of them.
 func (w *world) misses(rows int) (loadgen.Load, error) {
-	load, err := w.closed(func(request *fasthttp.Request, _ int64) {
+	load, err := w.closed(func(int64) loadgen.Request {
 		filter := fmt.Sprintf("&order_by=-impressions&filters=%%5B%%7B%%22dimension%%22%%3A%%22query%%22%%2C%%22operator%%22%%3A%%22not_contains%%22%%2C"+
 			"%%22value%%22%%3A%%22zzz%d%%22%%7D%%5D", w.fresh.Add(1))
-		w.table(w.Keys[0][0], rowDomain(rows), hitDays-1, 0, 10, filter).CopyTo(request)
+		return w.table(w.Keys[0][0], rowDomain(rows), hitDays-1, 0, 10, filter)
 	})
 	load.Connections = 4 // the simulator computes every answer
 	return load, err
@@ -204,9 +202,9 @@ func (w *world) archive(ctx context.Context, months int) error {
 // stored requests archived days, with a new order or limit each time.
 func (w *world) stored(firstBack, lastBack int) (loadgen.Load, error) {
 	const least, limits = 50, 950
-	return w.closed(func(request *fasthttp.Request, _ int64) {
+	return w.closed(func(int64) loadgen.Request {
 		n := int(w.fresh.Add(1))
-		w.table(w.Keys[0][0], archiveDomain, firstBack, lastBack, least+n%limits, "&order_by="+orders()[n/limits%len(orders())]).CopyTo(request)
+		return w.table(w.Keys[0][0], archiveDomain, firstBack, lastBack, least+n%limits, "&order_by="+orders()[n/limits%len(orders())])
 	})
 }
 
@@ -233,7 +231,7 @@ func (w *world) growAccounts(ctx context.Context, n int) error {
 // someAccounts uses the keys of a hundred accounts, evenly distributed over all.
 func (w *world) someAccounts(accounts int) (loadgen.Load, error) {
 	const active = 100
-	var requests []*fasthttp.Request
+	var requests []loadgen.Request
 	for i := range active {
 		requests = append(requests, w.hitRequest(seededKey(i*accounts/active)))
 	}
@@ -241,7 +239,7 @@ func (w *world) someAccounts(accounts int) (loadgen.Load, error) {
 }
 
 func (w *world) allAccounts(accounts int) (loadgen.Load, error) {
-	return w.closed(func(request *fasthttp.Request, _ int64) {
-		w.hitRequest(seededKey(int(w.fresh.Add(1)) % accounts)).CopyTo(request)
+	return w.closed(func(int64) loadgen.Request {
+		return w.hitRequest(seededKey(int(w.fresh.Add(1)) % accounts))
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/measure"
 	"sara/bench/internal/peer"
@@ -22,7 +20,7 @@ import (
 type contender struct {
 	name, about string
 	address     string
-	request     *fasthttp.Request
+	request     loadgen.Request
 	servers     []procstat.Server // its processes
 	stop        func() error      // nil if the testbed stops it
 }
@@ -50,7 +48,7 @@ func newArena(ctx context.Context, w *world) (_ *arena, err error) {
 	if err := loadgen.Once(ctx, address, a.sara.request); err != nil {
 		return nil, err
 	}
-	if a.answer, a.body, err = ask(address, a.sara.request); err != nil {
+	if a.answer, a.body, err = ask(ctx, address, a.sara.request); err != nil {
 		return nil, err
 	}
 	a.folder, err = os.MkdirTemp("", "sara-load-")

@@ -11,8 +11,6 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/procstat"
 	"sara/bench/internal/report"
@@ -74,9 +72,7 @@ func (w *world) askOnce(ctx context.Context, r *testbed.Replica) error {
 func (w *world) fillOnce(ctx context.Context, r *testbed.Replica) error {
 	w.weighing.Store(true)
 	defer w.weighing.Store(false)
-	var request fasthttp.Request
-	w.wide()(&request, 0)
-	return loadgen.Once(ctx, r.Address, &request)
+	return loadgen.Once(ctx, r.Address, w.wide()(0))
 }
 
 func (w *world) replayTrace(ctx context.Context, r *testbed.Replica) error {
@@ -100,12 +96,12 @@ func (w *world) fillCache(ctx context.Context, r *testbed.Replica) error {
 	)
 	order := [orders]string{"-impressions", "impressions", "-ctr", "ctr", "-position", "position", "-key", "key"}
 	var asked atomic.Int64
-	long := func(request *fasthttp.Request, _ int64) {
+	long := func(int64) loadgen.Request {
 		n := int(asked.Add(1))
 		account, n := n%w.trace.Accounts, n/w.trace.Accounts
 		back := n / limits / orders
 		path := w.table(trace.Domain(account), "queries", back+hitDays-1, back, least+n%limits, "&order_by=", order[n/limits%orders])
-		w.request(account, 0, path).CopyTo(request)
+		return w.request(account, 0, path)
 	}
 	for before := 0.0; ; {
 		if err := w.send(ctx, r, long, batch); err != nil {

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/report"
 	"sara/bench/trace"
@@ -66,8 +64,8 @@ const (
 )
 
 // hitRequests are one table for each account, requested by each of its people.
-func (w *world) hitRequests() []*fasthttp.Request {
-	var requests []*fasthttp.Request
+func (w *world) hitRequests() []loadgen.Request {
+	var requests []loadgen.Request
 	for account := range w.trace.Accounts {
 		for person := range w.trace.People {
 			requests = append(requests, w.request(account, person, w.table(trace.Domain(account), "queries", hitDays-1, 0, hitLimit)))
@@ -89,8 +87,8 @@ const sharedTables = 1024
 // sharedEnds is how many days the tables of an account end on: with more of them, some are shorter by a day.
 const sharedEnds = sharedTables / 4
 
-func (w *world) sharedRequests() []*fasthttp.Request {
-	var requests []*fasthttp.Request
+func (w *world) sharedRequests() []loadgen.Request {
+	var requests []loadgen.Request
 	for i := range sharedTables {
 		account, n := i%w.trace.Accounts, i/w.trace.Accounts
 		back, days := 1+n%sharedEnds, hitDays-n/sharedEnds
@@ -118,10 +116,10 @@ func without(n int64) string {
 
 // misses filters by a new word in each request.
 func (w *world) misses() loadgen.Source {
-	return func(request *fasthttp.Request, _ int64) {
+	return func(int64) loadgen.Request {
 		n := w.fresh.Add(1)
 		account := int(n) % w.trace.Accounts
-		w.request(account, 0, w.table(trace.Domain(account), "queries", 6, 0, hitLimit, without(n))).CopyTo(request)
+		return w.request(account, 0, w.table(trace.Domain(account), "queries", 6, 0, hitLimit, without(n)))
 	}
 }
 
@@ -130,8 +128,8 @@ func (w *world) narrow() loadgen.Source { return w.missesOf(narrowDomain, "") }
 func (w *world) wide() loadgen.Source   { return w.missesOf(wideDomain, "&order_by=-impressions") }
 
 func (w *world) missesOf(domain, order string) loadgen.Source {
-	return func(request *fasthttp.Request, _ int64) {
-		w.request(0, 0, w.table(domain, "queries", hitDays-1, 0, hitLimit, order, without(w.fresh.Add(1)))).CopyTo(request)
+	return func(int64) loadgen.Request {
+		return w.request(0, 0, w.table(domain, "queries", hitDays-1, 0, hitLimit, order, without(w.fresh.Add(1))))
 	}
 }
 
@@ -195,17 +193,17 @@ func (w *world) archiveYears(ctx context.Context, _ string) error {
 // years requests the archived year of each property in turn, with a new limit each time, so that no answer is ready.
 func (w *world) years() loadgen.Source {
 	const least, limits = 10, 990
-	return func(request *fasthttp.Request, _ int64) {
+	return func(int64) loadgen.Request {
 		n := int(w.fresh.Add(1))
-		w.request(0, 0, w.table(yearDomain(n%years), "queries", yearFrom, yearUntil, least+n/years%limits)).CopyTo(request)
+		return w.request(0, 0, w.table(yearDomain(n%years), "queries", yearFrom, yearUntil, least+n/years%limits))
 	}
 }
 
 func (w *world) oneYearEach() int { return years }
 
 func (w *world) coldYears() loadgen.Source {
-	return func(request *fasthttp.Request, n int64) {
-		w.request(0, 0, w.table(yearDomain(int(n)), "queries", yearFrom, yearUntil, hitLimit)).CopyTo(request)
+	return func(n int64) loadgen.Request {
+		return w.request(0, 0, w.table(yearDomain(int(n)), "queries", yearFrom, yearUntil, hitLimit))
 	}
 }
 
@@ -220,10 +218,10 @@ func (w *world) prepareColdYears(ctx context.Context, address string) error {
 // stored requests one to six weeks of archived days, a new range each time. After some 28,000 they come again: memory, which holds some
 // 8,000 answers of 8 KB of one account, has dropped theirs by then.
 func (w *world) stored() loadgen.Source {
-	return func(request *fasthttp.Request, _ int64) {
+	return func(int64) loadgen.Request {
 		n := int(w.fresh.Add(1))
 		first, length := archivedFrom-n%ranges, 7+n/ranges%(longestStored-7)
-		w.request(0, 0, w.table(trace.Domain(0), "queries", first, first-length+1, hitLimit)).CopyTo(request)
+		return w.request(0, 0, w.table(trace.Domain(0), "queries", first, first-length+1, hitLimit))
 	}
 }
 
@@ -232,15 +230,15 @@ func (w *world) stored() loadgen.Source {
 // measure answers that are ready.
 func (w *world) hybrid() loadgen.Source {
 	const days, limits = 150, 100
-	return func(request *fasthttp.Request, _ int64) {
+	return func(int64) loadgen.Request {
 		n := int(w.fresh.Add(1))
-		w.request(0, 0, w.table(trace.Domain(0), "queries", liveDays+1+n%days, 0, 10+n/days%limits)).CopyTo(request)
+		return w.request(0, 0, w.table(trace.Domain(0), "queries", liveDays+1+n%days, 0, 10+n/days%limits))
 	}
 }
 
 // moverRequests are movers over the period of the memory hits, with limits of 1 to 50.
-func (w *world) moverRequests() []*fasthttp.Request {
-	var requests []*fasthttp.Request
+func (w *world) moverRequests() []loadgen.Request {
+	var requests []loadgen.Request
 	for limit := range 50 {
 		account := limit % w.trace.Accounts
 		requests = append(requests, w.request(account, 0, w.table(trace.Domain(account), "movers/queries", hitDays-1, 0, 1+limit)))
@@ -263,17 +261,17 @@ func (w *world) unknown() loadgen.Source {
 	secret := rand.Text() + rand.Text()[:16]
 	path := w.table(trace.Domain(0), "queries", hitDays-1, 0, hitLimit)
 	base32 := strings.NewReplacer("0", "A", "1", "B", "8", "I", "9", "J") // a key of another form is refused without a look-up
-	return func(request *fasthttp.Request, _ int64) {
+	return func(int64) loadgen.Request {
 		n := w.fresh.Add(1)
-		loadgen.Get(path, addressHeader, fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
-			"Authorization", "Bearer sara_live_"+secret+base32.Replace(fmt.Sprintf("%010d", n))).CopyTo(request)
+		return loadgen.Get(path, addressHeader, fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
+			"Authorization", "Bearer sara_live_"+secret+base32.Replace(fmt.Sprintf("%010d", n)))
 	}
 }
 
 func (w *world) wholeTrace() int { return w.trace.Requests }
 
 func (w *world) agency() loadgen.Source {
-	var requests []*fasthttp.Request
+	var requests []loadgen.Request
 	for _, r := range trace.Generate(w.trace) {
 		requests = append(requests, w.request(r.Account, r.Person, r.URL()))
 	}
@@ -309,5 +307,5 @@ func (w *world) mixture() loadgen.Source {
 		order = append(order, slices.Repeat([]loadgen.Source{s.source(w)}, mixWeights()[s.name])...)
 	}
 	mathrand.New(mathrand.NewPCG(3, 4)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	return func(request *fasthttp.Request, n int64) { order[n%int64(len(order))](request, n/int64(len(order))) }
+	return func(n int64) loadgen.Request { return order[n%int64(len(order))](n / int64(len(order))) }
 }

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/measure"
@@ -96,7 +98,7 @@ func (w *world) address(which int) (string, error) {
 }
 
 // request is a request by one person of an account.
-func (w *world) request(account, person int, path string) *fasthttp.Request {
+func (w *world) request(account, person int, path string) loadgen.Request {
 	return loadgen.Get(path, "Authorization", "Bearer "+w.Keys[account][person])
 }
 
@@ -108,16 +110,27 @@ func (w *world) table(domain, table string, firstBack, lastBack, limit int, more
 
 func (w *world) day(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
 
-// ask returns one answer, once with its headers and once just the body.
-func ask(address string, request *fasthttp.Request) (answer, body []byte, err error) {
-	client := fasthttp.HostClient{Addr: address}
-	defer client.CloseIdleConnections()
-	var response fasthttp.Response
-	if err := client.Do(request, &response); err != nil {
+// ask returns one answer, once as it was received, with its headers, and once just its body.
+func ask(ctx context.Context, address string, request loadgen.Request) (answer, body []byte, err error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
 		return nil, nil, err
 	}
-	if response.StatusCode() != fasthttp.StatusOK {
-		return nil, nil, fmt.Errorf("the answer is not a 200: %.500s", response.String())
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write(request); err != nil {
+		return nil, nil, err
 	}
-	return []byte(response.String()), response.Body(), nil
+	var received bytes.Buffer
+	response, err := http.ReadResponse(bufio.NewReader(io.TeeReader(conn, &received)), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if body, err = io.ReadAll(response.Body); err != nil {
+		return nil, nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, nil, fmt.Errorf("the answer is not a 200: %.500s", received.Bytes())
+	}
+	return received.Bytes(), body, nil
 }

@@ -24,8 +24,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/valyala/fasthttp"
-
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/procstat"
 	"sara/bench/internal/testbed"
@@ -132,9 +130,9 @@ func (o options) soak(ctx context.Context, b *testbed.Testbed, replica *testbed.
 	for from := 0; from < o.requests; from += o.batch {
 		to := min(from+o.batch, o.requests)
 		load := loadgen.Load{Addresses: []string{replica.Address}, Connections: o.connections, Requests: int64(to - from)}
-		load.Source = func(request *fasthttp.Request, n int64) {
+		load.Source = func(n int64) loadgen.Request {
 			path, site := path(from+int(n), lastDay)
-			loadgen.Get(path, "Authorization", "Bearer "+b.Keys[site][0]).CopyTo(request)
+			return loadgen.Get(path, "Authorization", "Bearer "+b.Keys[site][0])
 		}
 		answers, err := load.Run(ctx)
 		if err != nil {

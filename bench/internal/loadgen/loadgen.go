@@ -1,5 +1,10 @@
-// Package loadgen generates HTTP load and records the latency of every answer, with fasthttp's client: GETs over HTTP/1.1
-// without TLS, on kept-alive connections, one request at a time on each.
+// Package loadgen generates HTTP load and records the latency of every answer: GETs over HTTP/1.1 without TLS, on kept-alive
+// connections, one request at a time on each.
+//
+// The client shares the machine with what it measures, so it does little. A connection writes the bytes of a request, which were formed
+// once, and fasthttp reads the answer, usually with a single system call: it parses all header fields and copies the body. There is no
+// pool, and no time-out for each request. An answer counts once it is complete by its length or its chunks; one without either is an error,
+// and so are bytes after the end. If the server closed the connection before the first byte of the answer, the request is sent once more.
 //
 // A closed loop sends on every connection as soon as the previous answer is complete: it measures throughput. An open loop
 // sends at a fixed rate, and measures the latency of a request from the time at which it was due. A request that waits for a
@@ -20,23 +25,24 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A Source writes the n-th request of a run, counted from 0. Many goroutines call it at once.
-type Source func(request *fasthttp.Request, n int64)
+// A Request is a GET, with the bytes that are sent. Nothing changes it after it was made.
+type Request []byte
 
-// Get returns a GET of a path with its query, both sent as they are written. Headers are names and values in turn.
-func Get(path string, headers ...string) *fasthttp.Request {
-	request := new(fasthttp.Request)
-	request.URI().DisablePathNormalizing = true
-	request.SetRequestURI("http://sara.example" + path)
+// Get returns a request for a path with its query, both sent as they are written. Headers are names and values in turn.
+func Get(path string, headers ...string) Request {
+	request := "GET " + path + " HTTP/1.1\r\nHost: sara.example\r\n"
 	for i := 0; i+1 < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
+		request += headers[i] + ": " + headers[i+1] + "\r\n"
 	}
-	return request
+	return Request(request + "\r\n")
 }
 
+// A Source returns the n-th request of a run, counted from 0. Many goroutines call it at once.
+type Source func(n int64) Request
+
 // Rotate is a Source that repeats these requests in order.
-func Rotate(requests ...*fasthttp.Request) Source {
-	return func(request *fasthttp.Request, n int64) { requests[n%int64(len(requests))].CopyTo(request) }
+func Rotate(requests ...Request) Source {
+	return func(n int64) Request { return requests[n%int64(len(requests))] }
 }
 
 // A Load ends after Requests or after Duration, whichever comes first; at least one of them must be set. A request that was
@@ -102,7 +108,7 @@ func (l Load) Run(ctx context.Context) (_ *Result, err error) {
 }
 
 // Once sends every request once, over a few connections, and fails unless all are answered with 200.
-func Once(ctx context.Context, address string, requests ...*fasthttp.Request) error {
+func Once(ctx context.Context, address string, requests ...Request) error {
 	const connections = 4
 	load := Load{Addresses: []string{address}, Source: Rotate(requests...), Connections: connections, Requests: int64(len(requests))}
 	result, err := load.Run(ctx)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 func serve(t *testing.T, handler http.HandlerFunc) (address string) {
@@ -23,34 +22,56 @@ func serve(t *testing.T, handler http.HandlerFunc) (address string) {
 	return server.Listener.Addr().String()
 }
 
-// script serves these answers, in pieces, on each connection, and then closes it.
-func script(t *testing.T, answers ...[]string) (address string) {
+// script serves these answers, in pieces, on each connection, and then closes it. It counts the requests that it reads.
+func script(t *testing.T, answers ...[]string) (address string, requests *atomic.Int64) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	requests = new(atomic.Int64)
+	var group sync.WaitGroup
+	t.Cleanup(group.Wait)
 	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
+	group.Go(func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go play(conn, answers)
+			group.Go(func() { play(t, conn, answers, requests) })
 		}
-	}()
-	return listener.Addr().String()
+	})
+	return listener.Addr().String(), requests
 }
 
-func play(conn net.Conn, answers [][]string) {
+// Pieces of an answer that are not sent.
+const (
+	reset   = "(reset)"   // the server resets the connection
+	goodbye = "(goodbye)" // the client has to close the connection
+)
+
+func play(t *testing.T, conn net.Conn, answers [][]string, requests *atomic.Int64) {
 	defer func() { _ = conn.Close() }()
-	requests := bufio.NewReader(conn)
+	reader := bufio.NewReader(conn)
 	for _, pieces := range answers {
-		request, err := http.ReadRequest(requests)
+		request, err := http.ReadRequest(reader)
 		if err != nil || request.URL.Path == "" {
 			return
 		}
+		requests.Add(1)
 		for _, piece := range pieces {
+			switch piece {
+			case reset:
+				_ = conn.(*net.TCPConn).SetLinger(0)
+				return
+			case goodbye:
+				const patience = 10 * time.Second
+				_ = conn.SetReadDeadline(time.Now().Add(patience))
+				if _, err := reader.ReadByte(); err != io.EOF {
+					t.Errorf("the client keeps a connection whose end was announced (%v)", err)
+				}
+				return
+			}
 			if _, err := conn.Write([]byte(piece)); err != nil {
 				return
 			}
@@ -91,12 +112,12 @@ func TestEveryRequestIsSentOnceAndCounted(t *testing.T) {
 		w.Header().Set("X-Cache", "hit")
 		_, _ = w.Write(make([]byte, 100_000)) // more than the buffer, so that it is chunked
 	})
-	source := func(request *fasthttp.Request, n int64) {
+	source := func(n int64) Request {
 		word := "a"
 		if n%4 == 0 {
 			word = "b"
 		}
-		Get(fmt.Sprintf("/%d", n), "X-Word", word).CopyTo(request)
+		return Get(fmt.Sprintf("/%d", n), "X-Word", word)
 	}
 	result, err := Load{Addresses: []string{address}, Source: source, Connections: 7, Requests: 100}.Run(t.Context())
 	if err != nil {
@@ -141,33 +162,110 @@ func TestConnectionsAreDistributed(t *testing.T) {
 func TestClosedConnectionsAreReopened(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	for name, answers := range map[string][][]string{
-		"announced":   {{"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}},
+		"announced":   {{"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", goodbye}},
+		"older":       {{"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", goodbye}},
 		"unannounced": {{ok}},
 		"after two":   {{ok}, {ok}},
+		"reset":       {{ok, reset}},
 	} {
-		result, err := Load{Addresses: []string{script(t, answers...)}, Source: Rotate(Get("/")), Connections: 1, Requests: 5}.Run(t.Context())
-		if err != nil || result.Requests() != 5 || result.Statuses[200] != 5 {
-			t.Errorf("%s: %+v (%v)", name, result, err)
+		address, requests := script(t, answers...)
+		result, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 1, Requests: 50}.Run(t.Context())
+		if err != nil || result.Requests() != 50 || result.Statuses[200] != 50 || requests.Load() != 50 {
+			t.Errorf("%s: %d requests, %+v (%v)", name, requests.Load(), result, err)
 		}
 	}
 }
 
+// Nothing is sent again after the first byte of an answer, and only once before it.
 func TestIncompleteAnswersFailTheRun(t *testing.T) {
-	for name, answer := range map[string]string{
-		"no answer":              "",
-		"half a header":          "HTTP/1.1 200 OK\r\nContent-Le",
-		"half a body":            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody",
-		"half a body of a 500":   "HTTP/1.1 500 Oh\r\nContent-Length: 9\r\n\r\nbody",
-		"another protocol":       "220 mail.example ESMTP\r\n",
-		"a status of letters":    "HTTP/1.1 abc\r\n\r\n",
-		"an invalid length":      "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-		"an invalid chunk size":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"a chunk that is longer": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+	const chunked, cut, more = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "EOF", "after the end of the answer"
+	for name, c := range map[string]struct {
+		answer  []string
+		problem string
+	}{
+		"no answer":                    {nil, cut},
+		"a reset":                      {[]string{reset}, "reset by peer"},
+		"half a header":                {[]string{"HTTP/1.1 200 OK\r\nContent-Le"}, cut},
+		"half a header and a reset":    {[]string{"HTTP/1.1 200 OK\r\nContent-Le", reset}, "reset by peer"},
+		"half a body":                  {[]string{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody"}, cut},
+		"half a body and a reset":      {[]string{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody", reset}, "reset by peer"},
+		"half a body of a 500":         {[]string{"HTTP/1.1 500 Oh\r\nContent-Length: 9\r\n\r\nbody"}, cut},
+		"half of an announced end":     {[]string{"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\nbody"}, cut},
+		"half a chunk":                 {[]string{chunked + "9\r\nbody"}, cut},
+		"no last chunk":                {[]string{chunked + "4\r\nbody\r\n"}, cut},
+		"only an interim answer":       {[]string{"HTTP/1.1 100 Continue\r\n\r\n"}, cut},
+		"no length":                    {[]string{"HTTP/1.1 200 OK\r\n\r\nbody"}, "without a length"},
+		"no length, and announced end": {[]string{"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody"}, "without a length"},
+		"another protocol":             {[]string{"220 mail.example ESMTP\r\n"}, "status code"},
+		"a status of letters":          {[]string{"HTTP/1.1 abc\r\n\r\n"}, "status code"},
+		"an invalid length":            {[]string{"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"}, "content-length"},
+		"two lengths":                  {[]string{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"}, "content-length"},
+		"an invalid chunk size":        {[]string{chunked + "zz\r\n"}, "hex number"},
+		"a chunk that is longer":       {[]string{chunked + "1\r\nab\r\n"}, "end of chunk"},
+		"a body that is longer":        {[]string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}\n"}, more},
+		"a body of a 304":              {[]string{"HTTP/1.1 304 Same\r\nContent-Length: 2\r\n\r\n{}"}, more},
+		"more after the last chunk":    {[]string{chunked + "1\r\na\r\n0\r\n\r\nb"}, more},
+		"two answers":                  {[]string{"HTTP/1.1 204 No\r\n\r\nHTTP/1.1 204 No\r\n\r\n"}, more},
 	} {
-		result, err := Load{Addresses: []string{script(t, []string{answer})}, Source: Rotate(Get("/")), Connections: 1, Requests: 1}.Run(t.Context())
+		address, requests := script(t, c.answer)
+		result, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 1, Requests: 1}.Run(t.Context())
 		if err == nil {
 			t.Errorf("%s: no error, and the statuses %v", name, result.Statuses)
+			continue
 		}
+		if !strings.Contains(err.Error(), c.problem) {
+			t.Errorf("%s: %v, want an error about %q", name, err, c.problem)
+		}
+		want := int64(1)
+		if len(c.answer) == 0 || c.answer[0] == reset {
+			want = 2
+		}
+		if n := requests.Load(); n != want {
+			t.Errorf("%s: the request was sent %d times, want %d", name, n, want)
+		}
+	}
+}
+
+// All forms of a complete answer are read to their end, and their bytes are counted, however they arrive.
+func TestCompleteAnswers(t *testing.T) {
+	long := strings.Repeat("0123456789", 10_000)
+	for name, c := range map[string]struct {
+		answer string
+		status int
+		cache  string
+	}{
+		"a length":                {"HTTP/1.1 200 OK\r\nx-cache: hit\r\nContent-Length: 4\r\n\r\nbody", 200, "hit"},
+		"more than the buffer":    {"HTTP/1.1 200 OK\r\nX-Cache: miss\r\nContent-Length: 100000\r\n\r\n" + long, 200, "miss"},
+		"no body":                 {"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", 503, ""},
+		"without one":             {"HTTP/1.1 204 Nothing\r\nX-Cache: hit\r\n\r\n", 204, "hit"},
+		"the length of another":   {"HTTP/1.1 304 Same\r\nContent-Length: 100000\r\n\r\n", 304, ""},
+		"chunks":                  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n186a0\r\n" + long + "\r\n0\r\n\r\n", 200, ""},
+		"a trailer":               {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n", 200, ""},
+		"after an interim answer": {"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nX-Cache: hit\r\nContent-Length: 1\r\n\r\na", 200, "hit"},
+		"the older protocol":      {"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na", 200, ""},
+	} {
+		for _, pieces := range [][]string{{c.answer}, strings.SplitAfter(c.answer, "\r\n")} {
+			address, _ := script(t, pieces, pieces)
+			const times = 4
+			result, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 1, Requests: times}.Run(t.Context())
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if result.Statuses[c.status] != times || result.Received != times*int64(len(c.answer)) {
+				t.Errorf("%s: the statuses %v, %d bytes of %d", name, result.Statuses, result.Received, times*len(c.answer))
+			}
+			if c.cache != "" && result.Cache[c.cache] != times || c.cache == "" && len(result.Cache) > 0 {
+				t.Errorf("%s: the cache %v", name, result.Cache)
+			}
+		}
+	}
+}
+
+func TestRequestBytes(t *testing.T) {
+	const want = "GET /a%2Fb?c=+d HTTP/1.1\r\nHost: sara.example\r\nAuthorization: Bearer k\r\nX-Word: w\r\n\r\n"
+	if got := string(Get("/a%2Fb?c=+d", "Authorization", "Bearer k", "X-Word", "w")); got != want {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -289,7 +387,7 @@ func TestInvalidLoads(t *testing.T) {
 	}
 }
 
-// The client shares the machine with what it measures: it should allocate next to nothing.
+// The client shares the machine with what it measures: it should allocate nothing.
 func TestExchangeAllocs(t *testing.T) {
 	answer := []byte("HTTP/1.1 200 OK\r\nX-Cache: hit\r\nContent-Length: 8000\r\n\r\n" + strings.Repeat("x", 8000))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -306,6 +404,7 @@ func TestExchangeAllocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
+	defer w.close()
 	go func() { // a server that allocates nothing
 		request := make([]byte, 1000)
 		for {
@@ -320,15 +419,14 @@ func TestExchangeAllocs(t *testing.T) {
 	const times = 200
 	source := Rotate(Get("/"))
 	perExchange := testing.AllocsPerRun(times, func() {
-		source(&w.request, 0)
-		if err := w.exchange(); err != nil {
+		if err := w.send(source(0)); err != nil {
 			t.Fatal(err)
 		}
 	})
 	if w.received != (times+1)*int64(len(answer)) {
 		t.Errorf("%d bytes received", w.received)
 	}
-	if perExchange > 2 {
+	if perExchange > 0 {
 		t.Errorf("%g allocations for an exchange", perExchange)
 	}
 }

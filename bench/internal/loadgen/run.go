@@ -42,7 +42,7 @@ func (l Load) run(ctx context.Context, clock clock) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer w.client.CloseIdleConnections()
+		defer w.close()
 		workers[i] = w
 	}
 	r := &run{Load: l, clock: clock}
@@ -99,9 +99,8 @@ func (r *run) loop(ctx context.Context, w *worker, s *shard) error {
 		if !ok {
 			return nil
 		}
-		r.Source(&w.request, n)
-		if err := w.exchange(); err != nil {
-			return fmt.Errorf("request %d, to %s: %w", n, w.client.Addr, err)
+		if err := w.send(r.Source(n)); err != nil {
+			return fmt.Errorf("request %d, to %s: %w", n, w.address, err)
 		}
 		s.record(r.clock.Now().Sub(from))
 	}
