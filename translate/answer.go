@@ -249,14 +249,10 @@ func plainBytes[T string | []byte](s T) (n int) {
 }
 
 func appendMetrics(dst []byte, m Metrics) []byte {
-	dst = append(dst, `"clicks":`...)
-	dst = strconv.AppendInt(dst, m.Clicks, 10)
-	dst = append(dst, `,"impressions":`...)
-	dst = strconv.AppendInt(dst, m.Impressions, 10)
-	dst = append(dst, `,"ctr":`...)
-	dst = appendFloat(dst, m.CTR)
-	dst = append(dst, `,"position":`...)
-	return appendFloat(dst, m.Position)
+	dst = appendInt(append(dst, `"clicks":`...), m.Clicks)
+	dst = appendInt(append(dst, `,"impressions":`...), m.Impressions)
+	dst = appendFloat(append(dst, `,"ctr":`...), m.CTR)
+	return appendFloat(append(dst, `,"position":`...), m.Position)
 }
 
 func appendRange(dst []byte, r DateRange) []byte {

@@ -61,6 +61,11 @@ func (d Date) Append(dst []byte) []byte {
 	return append(dst, text[:]...)
 }
 
+func putTwo(text []byte, n uint32) {
+	const digits = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
+	text[1], text[0] = digits[2*n+1], digits[2*n]
+}
+
 // AddMonths returns the same day n months later, or earlier for a negative n, clamped to the end of a shorter month:
 // one month before March 31 is February 28 or 29.
 func (d Date) AddMonths(n int) Date {
