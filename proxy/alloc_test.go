@@ -123,7 +123,7 @@ func TestAnswersFromTheArchiveAllocateLittle(t *testing.T) {
 		end    translate.Date
 		allocs float64
 		bytes  uint64
-	}{{"stored", live - 1, 39, 19 << 10}, {"hybrid", live + 10, 44, 20 << 10}} {
+	}{{"stored", live - 1, 39, 16 << 10}, {"hybrid", live + 10, 44, 17 << 10}} {
 		targets := make([]string, 1+allocationRuns+1)
 		for n := range targets { // a new answer each time
 			targets[n] = w.path("main", fmt.Sprintf("/queries?limit=%d&start_date=%s&end_date=%s", 50+n/60, live-2-translate.Date(n%60), test.end))

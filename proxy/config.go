@@ -178,6 +178,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	s = &Server{
 		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), repeated: newRepeatedErrors(),
 		cache: responses, metrics: newMetrics(c.Registry, c.Version), mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
+		heads: sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
 	}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))

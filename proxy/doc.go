@@ -38,7 +38,7 @@
 //     translate/reader.go, RowsReader.Read). What works on megabytes takes turns on half of the cores (proxy/cpubound/cpubound.go,
 //     Slots.Acquire).
 //  10. The answer is built from the rows, or from those of a grid of days (translate/grid.go, Fetch.Read; translate/report.go,
-//     Report.Head), and kept in memory (performance.go, Server.buildAnswer). If the upstream failed, stale copies or the archive answer
+//     Report.AppendHead), and kept in memory (performance.go, Server.buildAnswer). If the upstream failed, stale copies or the archive answer
 //     instead, with the reason (stale.go, Server.fallBack). So they do while it takes longer than usual (hedge.go, hedge.delay;
 //     upstreamread.go, Server.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows of the answer in that format, which is kept with the answer (accept.go,

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	if q.begins != 0 {
 		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
 	}
-	head, err := q.report.Head(c.params, q.fetches, rows, part.origin)
+	head, err := s.writeHead(c, q, rows, part.origin)
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
@@ -199,6 +200,22 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	}
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
 	return c.reply(answer, q.left(c, answer), status), nil
+}
+
+// usualHead is room for most answers.
+const usualHead = 16 << 10
+
+// writeHead writes the head of an answer. Most are written into memory that is used again, and then copied: how long they are is not known
+// before, and memory keeps them.
+func (s *Server) writeHead(c *call, q *reportRequest, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
+	buffer := s.heads.Get().(*[]byte)
+	defer s.heads.Put(buffer)
+	head, err := q.report.AppendHead((*buffer)[:0], c.params, q.fetches, rows, origin)
+	if err != nil || cap(head) > usualHead {
+		return head, err
+	}
+	*buffer = head
+	return bytes.Clone(head), nil
 }
 
 // countWidened returns how many entries save a call because the query of another request was widened.

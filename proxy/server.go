@@ -54,6 +54,7 @@ type Server struct {
 	portfolios *fillbudget.Budget // bounds the memory of portfolios that are being made
 	largeWork  largeWork
 	mergers    sync.Pool // of *translate.Merger
+	heads      sync.Pool // of *[]byte, see writeHead
 	hedge      *hedge
 	tables     *tableSizes
 	published  *publications

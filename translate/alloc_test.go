@@ -67,7 +67,7 @@ func envelopeAllocations(t *testing.T, body []byte, order string) float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive})
+		breakdownHead(nil, params, ByQuery, rows, Origin{Source: SourceLive})
 	})
 }
 
@@ -81,7 +81,7 @@ func TestPageAllocationsAreIndependentOfTheOffset(t *testing.T) {
 			p := &Params{Limit: 1000, Offset: offset, Order: parseOrder(order)}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			allocs = testing.AllocsPerRun(runs-1, func() { breakdownHead(p, ByQuery, ranked, Origin{Source: SourceLive}) })
+			allocs = testing.AllocsPerRun(runs-1, func() { breakdownHead(nil, p, ByQuery, ranked, Origin{Source: SourceLive}) })
 			runtime.ReadMemStats(&after)
 			return (after.TotalAlloc - before.TotalAlloc) / runs, allocs
 		}
@@ -169,7 +169,7 @@ func compact(t *testing.T, text []byte) []byte {
 }
 
 func TestAppendTailAllocatesNothing(t *testing.T) {
-	a := summaryHead(mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: SourceLive})
+	a := summaryHead(nil, mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: SourceLive})
 	buffer := make([]byte, 0, 4096)
 	if n := testing.AllocsPerRun(100, func() { buffer = AppendTail(append(buffer[:0], a...), "hit", "req_1") }); n != 0 {
 		t.Errorf("%v allocations", n)

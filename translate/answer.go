@@ -1,6 +1,9 @@
 package translate
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // A Head is the success envelope of a performance endpoint without its tail, the cache status and the request ID, which
 // differ from request to request. AppendTail writes the tail. Requests share a Head, so it must not be changed.
@@ -111,11 +114,11 @@ func appendCount(dst []byte, n int) []byte {
 
 const opening = `{"success":true,"data":`
 
-// summaryHead writes the totals of the period, and of the previous period if the request compares. The series must cover
+// summaryHead appends the totals of the period, and of the previous period if the request compares. The series must cover
 // Params.Span.
-func summaryHead(p *Params, series *Series, origin Origin) Head {
+func summaryHead(dst []byte, p *Params, series *Series, origin Origin) Head {
 	counted := p.Counted(origin.Gaps)
-	dst := append(make([]byte, 0, 1024), opening...)
+	dst = append(slices.Grow(dst, 1024), opening...)
 	dst = append(dst, `{"totals":{`...)
 	dst = appendMetrics(dst, series.Totals(counted...))
 	dst = append(dst, '}')
@@ -129,10 +132,10 @@ func summaryHead(p *Params, series *Series, origin Origin) Head {
 	return p.appendMeta(append(dst, '}'), origin, meta{rowCount: none, limit: none})
 }
 
-// timeseriesHead writes one row for each known day.
-func timeseriesHead(p *Params, series *Series, origin Origin) Head {
+// timeseriesHead appends one row for each known day.
+func timeseriesHead(dst []byte, p *Params, series *Series, origin Origin) Head {
 	const rowLength = 128
-	dst := append(make([]byte, 0, 1024+p.Period.Days()*rowLength), opening...)
+	dst = append(slices.Grow(dst, 1024+p.Period.Days()*rowLength), opening...)
 	dst = append(dst, `{"rows":[`...)
 	rows := 0
 	for _, r := range p.Counted(origin.Gaps) {
@@ -150,8 +153,8 @@ func timeseriesHead(p *Params, series *Series, origin Origin) Head {
 	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: rows, limit: none})
 }
 
-// breakdownHead writes a page of the rows in the requested order. The rows must come from the SampleQuery for it.
-func breakdownHead(p *Params, by Dimension, rows *Rows, origin Origin) Head {
+// breakdownHead appends a page of the rows in the requested order. The rows must come from the SampleQuery for it.
+func breakdownHead(dst []byte, p *Params, by Dimension, rows *Rows, origin Origin) Head {
 	const withoutKey = 112 // bytes of most rows
 	begin, end := min(p.Offset, rows.Len()), min(p.Offset+p.Limit, rows.Len())
 	at := p.pageOf(rows)
@@ -159,7 +162,7 @@ func breakdownHead(p *Params, by Dimension, rows *Rows, origin Origin) Head {
 	for place := begin; place < end; place++ {
 		size += len(rows.Key(at(place)))
 	}
-	dst := append(make([]byte, 0, size), opening...)
+	dst = append(slices.Grow(dst, size), opening...)
 	dst = append(dst, `{"dimension":"`...)
 	dst = append(dst, by.String()...)
 	dst = append(dst, `","rows":[`...)
@@ -168,11 +171,8 @@ func breakdownHead(p *Params, by Dimension, rows *Rows, origin Origin) Head {
 			dst = append(dst, ',')
 		}
 		row := at(place)
-		dst = append(dst, `{"key":`...)
-		dst = appendString(dst, rows.Key(row))
-		dst = append(dst, ',')
-		dst = appendMetrics(dst, rows.metrics[row])
-		dst = append(dst, '}')
+		dst = appendString(append(dst, `{"key":`...), rows.Key(row))
+		dst = append(appendMetrics(append(dst, ','), rows.metrics[row]), '}')
 	}
 	// Rows are missing because of the upstream's ranking by clicks if the page cut that ranking, or if the sample is full:
 	// in another order, rows beyond the sample might have come first.

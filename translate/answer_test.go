@@ -125,13 +125,13 @@ func TestResponseGoldens(t *testing.T) {
 	stale := Origin{PropertyID: "p \"1\"", Source: "stored", StaleReason: "The account is disconnected.\nStored data."}
 	before := rowsOf(t, []referenceRow{{"shoes", Metrics{35, 90, 0.3, 2}}, {"boots", Metrics{7, 7, 1, 1}}, {"", Metrics{0, 9, 0, 9}}})
 	for name, a := range map[string]Head{
-		"summary":          summaryHead(last7, sampleSeries(t), origin),
-		"summary_compared": summaryHead(compared, sampleSeries(t), origin),
-		"timeseries":       timeseriesHead(last7, sampleSeries(t), origin),
-		"queries":          breakdownHead(top, ByQuery, sampleRows(t), origin),
-		"queries_empty":    breakdownHead(top, ByCountry, rowsOf(t, nil), stale),
-		"movers":           moversHead(movers, ByQuery, sampleRows(t), before, origin),
-		"movers_empty":     moversHead(movers, ByPage, rowsOf(t, nil), rowsOf(t, nil), stale),
+		"summary":          summaryHead(nil, last7, sampleSeries(t), origin),
+		"summary_compared": summaryHead(nil, compared, sampleSeries(t), origin),
+		"timeseries":       timeseriesHead(nil, last7, sampleSeries(t), origin),
+		"queries":          breakdownHead(nil, top, ByQuery, sampleRows(t), origin),
+		"queries_empty":    breakdownHead(nil, top, ByCountry, rowsOf(t, nil), stale),
+		"movers":           moversHead(nil, movers, ByQuery, sampleRows(t), before, origin),
+		"movers_empty":     moversHead(nil, movers, ByPage, rowsOf(t, nil), rowsOf(t, nil), stale),
 	} {
 		decode(t, a)
 		golden(t, "answer/"+name+".json", envelopeOf(a, "hit"))
@@ -142,7 +142,7 @@ func TestSummaryResponse(t *testing.T) {
 	f := func(query string, previous []string, totals, previousTotals string) {
 		t.Helper()
 		params := mustParse(t, Summary(), query)
-		data, meta := decode(t, summaryHead(params, sampleSeries(t), Origin{Source: SourceLive}))
+		data, meta := decode(t, summaryHead(nil, params, sampleSeries(t), Origin{Source: SourceLive}))
 		wantKeys(t, data["totals"], figures()...)
 		if got := fmt.Sprint(data["totals"]); got != totals {
 			t.Errorf("%s: totals %s, want %s", query, got, totals)
@@ -178,7 +178,7 @@ func TestSummaryResponse(t *testing.T) {
 func TestTimeseriesResponseHasOneRowADay(t *testing.T) {
 	for _, query := range []string{"date_range=last_16m", "date_range=last_7d", "start_date=2026-06-12&end_date=2026-06-12", "start_date=2026-02-20&end_date=2026-03-10"} {
 		params := mustParse(t, Timeseries(), query)
-		data, meta := decode(t, timeseriesHead(params, sampleSeries(t), Origin{Source: SourceLive}))
+		data, meta := decode(t, timeseriesHead(nil, params, sampleSeries(t), Origin{Source: SourceLive}))
 		wantKeys(t, data, "rows")
 		rows := data["rows"].([]any)
 		if len(rows) != params.Period.Days() || fmt.Sprint(meta["row_count"]) != fmt.Sprint(len(rows)) || meta["limit"] != nil || meta["truncated_by"] != nil {
@@ -225,7 +225,7 @@ func TestOrdersEqualNaiveSort(t *testing.T) {
 			rows := randomRows(random, n)
 			for _, limit := range []int{1, 2, 100, 300, 1000} {
 				params := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-				data, meta := decode(t, breakdownHead(params, ByPage, rowsOf(t, rows), Origin{Source: SourceLive}))
+				data, meta := decode(t, breakdownHead(nil, params, ByPage, rowsOf(t, rows), Origin{Source: SourceLive}))
 				want := slices.Clone(rows)
 				slices.SortStableFunc(want, func(x, y referenceRow) int { return naiveOrder(order, x, y) })
 				want = want[:min(limit, n)]
@@ -251,7 +251,7 @@ func TestOrdersEqualNaiveSort(t *testing.T) {
 func TestBreakdownResponseHasTheDocumentedMembers(t *testing.T) {
 	for _, by := range []Dimension{ByQuery, ByPage, ByCountry, ByDevice} {
 		params := mustParse(t, Breakdown(), "start_date=2026-06-10&end_date=2026-06-20")
-		data, meta := decode(t, breakdownHead(params, by, sampleRows(t), Origin{PropertyID: "p", Source: "hybrid", StaleReason: "why"}))
+		data, meta := decode(t, breakdownHead(nil, params, by, sampleRows(t), Origin{PropertyID: "p", Source: "hybrid", StaleReason: "why"}))
 		wantKeys(t, data, "dimension", "rows")
 		if data["dimension"] != by.String() {
 			t.Errorf("dimension %v, want %s", data["dimension"], by)
@@ -281,7 +281,7 @@ func TestTruncatedBy(t *testing.T) {
 	f := func(order string, limit, rows int, want any) {
 		t.Helper()
 		params := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-		data, meta := decode(t, breakdownHead(params, ByQuery, samples[rows], Origin{Source: SourceLive}))
+		data, meta := decode(t, breakdownHead(nil, params, ByQuery, samples[rows], Origin{Source: SourceLive}))
 		if meta["truncated_by"] != want || len(data["rows"].([]any)) != min(limit, rows) {
 			t.Errorf("%s, limit %d of %d rows: truncated by %v, %v rows, want %v", order, limit, rows, meta["truncated_by"], meta["row_count"], want)
 		}

@@ -42,7 +42,7 @@ func BenchmarkEnvelope(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive})
+					breakdownHead(nil, params, ByQuery, rows, Origin{Source: SourceLive})
 				}
 			})
 		}
@@ -62,7 +62,7 @@ func BenchmarkTable(b *testing.B) {
 			for b.Loop() {
 				table := ranked()
 				for offset := limit; offset < WideSample; offset += limit {
-					breakdownHead(&Params{Limit: limit, Offset: offset, Order: parseOrder(order)}, ByQuery, table, Origin{})
+					breakdownHead(nil, &Params{Limit: limit, Offset: offset, Order: parseOrder(order)}, ByQuery, table, Origin{})
 				}
 			}
 		}
@@ -151,7 +151,7 @@ func BenchmarkPage(b *testing.B) {
 		b.ReportAllocs()
 		rows := decode()
 		for b.Loop() {
-			breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive})
+			breakdownHead(nil, params, ByQuery, rows, Origin{Source: SourceLive})
 		}
 	})
 }

@@ -197,7 +197,7 @@ func TestFirstRowsAnswerLikeAll(t *testing.T) {
 					t.Errorf("%d of %d rows, ranked %t: %d rows, %d of them here", limit, n, ranked, got.Len(), got.has())
 				}
 				sent := func(rows *Rows) string {
-					head, err := report.Head(p, []Fetch{fetch}, []*Rows{rows}, Origin{Source: SourceLive})
+					head, err := report.AppendHead(nil, p, []Fetch{fetch}, []*Rows{rows}, Origin{Source: SourceLive})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -356,10 +356,10 @@ func FuzzDecodeRows(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%x: all rows were decoded, but not the first ones: %v", data, err)
 		}
-		if got, want := breakdownHead(page, ByQuery, first, Origin{}), breakdownHead(page, ByQuery, rows, Origin{}); !bytes.Equal(got, want) {
+		if got, want := breakdownHead(nil, page, ByQuery, first, Origin{}), breakdownHead(nil, page, ByQuery, rows, Origin{}); !bytes.Equal(got, want) {
 			t.Fatalf("%x: the first rows say %s, all %s", data, got, want)
 		}
-		checkAnswer(t, breakdownHead(&Params{Limit: 1000, Order: parseOrder("key")}, ByQuery, rows, Origin{Source: SourceLive}))
+		checkAnswer(t, breakdownHead(nil, &Params{Limit: 1000, Order: parseOrder("key")}, ByQuery, rows, Origin{Source: SourceLive}))
 	})
 }
 

@@ -5,7 +5,7 @@
 // Parse reads a query string into Params. Conditions expands their filters, with the brand terms and page groups that are
 // configured for the property. Report.Plan returns which rows the response needs, each with the canonical form of the
 // upstream query: requests that the same rows answer have equal queries, so that a cache can share them. A RowsReader reads the
-// upstream's response, and Report.Head writes the API's. Rows.Encode and a Decoder keep rows as bytes.
+// upstream's response, and Report.AppendHead writes the API's. Rows.Encode and a Decoder keep rows as bytes.
 //
 // An error about a request is an *InputError: its text names the parameter and the reason, and may be shown to the client.
 // An error about an upstream response is of another type, and must not be shown.

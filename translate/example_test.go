@@ -35,7 +35,7 @@ func ExampleParse() {
 		fmt.Println(err)
 		return
 	}
-	head, err := report.Head(params, fetches, []*translate.Rows{rows}, translate.Origin{PropertyID: "1", Source: translate.SourceLive})
+	head, err := report.AppendHead(nil, params, fetches, []*translate.Rows{rows}, translate.Origin{PropertyID: "1", Source: translate.SourceLive})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -218,9 +218,9 @@ func FuzzReadRows(f *testing.F) {
 		}
 		for _, order := range Orders() {
 			params := &Params{Limit: 1000, Order: parseOrder(order)}
-			checkAnswer(t, breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive}))
+			checkAnswer(t, breakdownHead(nil, params, ByQuery, rows, Origin{Source: SourceLive}))
 		}
-		checkAnswer(t, moversHead(&Params{Limit: 50}, ByQuery, rows, &Rows{}, Origin{Source: SourceLive}))
+		checkAnswer(t, moversHead(nil, &Params{Limit: 50}, ByQuery, rows, &Rows{}, Origin{Source: SourceLive}))
 	})
 }
 

@@ -122,7 +122,7 @@ func TestMergerUsedAgain(t *testing.T) {
 		for _, first := range []int{1, 10, min(n, maxDimensionLimit)} {
 			p := &Params{Limit: max(first, 1), Order: parseOrder(DefaultOrder)}
 			cut := used.Merge(ByQuery, first, a, b)
-			if page := breakdownHead(p, ByQuery, cut, Origin{}); string(page) != string(breakdownHead(p, ByQuery, want, Origin{})) {
+			if page := breakdownHead(nil, p, ByQuery, cut, Origin{}); string(page) != string(breakdownHead(nil, p, ByQuery, want, Origin{})) {
 				t.Errorf("the first %d of %d rows: %s", first, want.Len(), page)
 			}
 		}

@@ -23,13 +23,13 @@ func (m *mover) changePercent() float64 {
 	return float64(m.delta()) / float64(m.previous.Clicks) * 100
 }
 
-// moversHead writes the keys with the largest gains and losses in clicks between two wide samples. A key that one sample lacks
+// moversHead appends the keys with the largest gains and losses in clicks between two wide samples. A key that one sample lacks
 // counts as zero there. A key with unchanged clicks is in neither list.
-func moversHead(p *Params, by Dimension, now, previous *Rows, origin Origin) Head {
+func moversHead(dst []byte, p *Params, by Dimension, now, previous *Rows, origin Origin) Head {
 	gainers, losers := split(diff(now, previous, int64(p.MinClicks)))
 	gainers, losers = gainers[:min(p.Limit, len(gainers))], losers[:min(p.Limit, len(losers))]
 	const rowLength = 320
-	dst := append(make([]byte, 0, 1024+(len(gainers)+len(losers))*rowLength), opening...)
+	dst = append(slices.Grow(dst, 1024+(len(gainers)+len(losers))*rowLength), opening...)
 	dst = append(dst, `{"dimension":"`...)
 	dst = append(dst, by.String()...)
 	dst = append(dst, `","previous_range":{`...)

@@ -81,7 +81,7 @@ func TestMoversEqualNaiveComparison(t *testing.T) {
 		now, previous := period(), period()
 		minClicks, limit := random.IntN(9), 1+random.IntN(50)
 		params := mustParse(t, Movers(), fmt.Sprintf("min_clicks=%d&limit=%d", minClicks, limit))
-		a := moversHead(params, ByQuery, rowsOf(t, now), rowsOf(t, previous), Origin{Source: SourceLive})
+		a := moversHead(nil, params, ByQuery, rowsOf(t, now), rowsOf(t, previous), Origin{Source: SourceLive})
 		gainers, losers := moversOf(t, a)
 		wantGainers, wantLosers := naiveMovers(now, previous, int64(minClicks), limit)
 		if !slices.Equal(gainers, wantGainers) || !slices.Equal(losers, wantLosers) {
@@ -98,7 +98,7 @@ func TestMoversResponseHasTheDocumentedMembers(t *testing.T) {
 	now := rowsOf(t, []referenceRow{{"new", Metrics{5, 50, 0.1, 3}}, {"up", Metrics{6, 1, 1, 1}}, {"down", Metrics{1, 3, 0.3, 4}}, {"same", Metrics{4, 4, 1, 1}}})
 	previous := rowsOf(t, []referenceRow{{"gone", Metrics{3, 30, 0.1, 8.5}}, {"up", Metrics{3, 9, 0.3, 2}}, {"down", Metrics{4, 4, 1, 2.5}}, {"same", Metrics{4, 9, 0.4, 9}}})
 	params := mustParse(t, Movers(), "start_date=2026-06-10&end_date=2026-06-12")
-	a := moversHead(params, ByPage, now, previous, Origin{Source: SourceLive})
+	a := moversHead(nil, params, ByPage, now, previous, Origin{Source: SourceLive})
 	data, _ := decode(t, a)
 	wantKeys(t, data, "dimension", "previous_range", "gainers", "losers")
 	if got := fmt.Sprintf("%v %v", data["dimension"], data["previous_range"]); got != "page map[end_date:2026-06-09 start_date:2026-06-07]" {
@@ -123,7 +123,7 @@ func TestMinClicksAppliesToTheLargerPeriod(t *testing.T) {
 	previous := rowsOf(t, []referenceRow{{"c", Metrics{Clicks: 10}}, {"d", Metrics{Clicks: 9}}})
 	for minClicks, want := range map[int]string{0: "a b c d", 9: "a b c d", 10: "a - c -", 11: "- - - -"} {
 		params := mustParse(t, Movers(), fmt.Sprintf("min_clicks=%d", minClicks))
-		gainers, losers := moversOf(t, moversHead(params, ByQuery, now, previous, Origin{Source: SourceLive}))
+		gainers, losers := moversOf(t, moversHead(nil, params, ByQuery, now, previous, Origin{Source: SourceLive}))
 		got := ""
 		for _, list := range [][]naiveMover{gainers, losers} {
 			for i := range 2 {
@@ -153,7 +153,7 @@ func TestMoversOfFullSamplesAreTruncated(t *testing.T) {
 	params := mustParse(t, Movers(), "")
 	f := func(now, previous *Rows, want any) {
 		t.Helper()
-		if _, meta := decode(t, moversHead(params, ByQuery, now, previous, Origin{Source: SourceLive})); meta["truncated_by"] != want {
+		if _, meta := decode(t, moversHead(nil, params, ByQuery, now, previous, Origin{Source: SourceLive})); meta["truncated_by"] != want {
 			t.Errorf("%d and %d rows: truncated by %v, want %v", now.Len(), previous.Len(), meta["truncated_by"], want)
 		}
 	}

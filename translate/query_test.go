@@ -166,7 +166,7 @@ func TestEitherSampleGivesTheSameResponse(t *testing.T) {
 			}
 			for _, limit := range []int{1, 700, 1000} {
 				params := &Params{Limit: limit, Order: parseOrder(order)}
-				direct, cached := breakdownHead(params, ByQuery, asked, Origin{}), breakdownHead(params, ByQuery, other, Origin{})
+				direct, cached := breakdownHead(nil, params, ByQuery, asked, Origin{}), breakdownHead(nil, params, ByQuery, other, Origin{})
 				if !bytes.Equal(direct, cached) {
 					t.Errorf("%s of %d rows, limit %d: the answers differ", order, n, limit)
 				}

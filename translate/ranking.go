@@ -53,7 +53,7 @@ func (k *Ranking) row(place int) int {
 	return int(k.rows[place])
 }
 
-// Ranked returns the same rows with a ranking that Rank has returned for them, for Report.Head. They share memory.
+// Ranked returns the same rows with a ranking that Rank has returned for them, for Report.AppendHead. They share memory.
 func (r *Rows) Ranked(k *Ranking) *Rows {
 	ranked := *r
 	ranked.ranking = k

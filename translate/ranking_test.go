@@ -69,7 +69,7 @@ func naiveTable(rows *Rows, order string) []string {
 
 // pageKeys returns the keys of a page, and its meta.
 func pageKeys(p *Params, rows *Rows) (keys []string, meta gjson.Result) {
-	envelope := gjson.ParseBytes(AppendTail(breakdownHead(p, ByQuery, rows, Origin{Source: SourceLive}), "miss", "r"))
+	envelope := gjson.ParseBytes(AppendTail(breakdownHead(nil, p, ByQuery, rows, Origin{Source: SourceLive}), "miss", "r"))
 	for _, key := range envelope.Get("data.rows.#.key").Array() {
 		keys = append(keys, key.String())
 	}
@@ -131,7 +131,7 @@ func TestPagePastTheEnd(t *testing.T) {
 		more      bool
 	}{{0, false, 100, true}, {200, false, 100, false}, {200, true, 100, true}, {299, true, 1, true}, {300, false, 0, false}, {300, true, 0, false}, {24_999, true, 0, false}} {
 		p := &Params{Limit: 100, Offset: c.offset, Order: parseOrder("key")}
-		meta := gjson.ParseBytes(AppendTail(breakdownHead(p, ByQuery, rows, Origin{Truncated: c.truncated}), "miss", "r")).Get("meta")
+		meta := gjson.ParseBytes(AppendTail(breakdownHead(nil, p, ByQuery, rows, Origin{Truncated: c.truncated}), "miss", "r")).Get("meta")
 		if int(meta.Get("row_count").Int()) != c.count || meta.Get("has_more").Bool() != c.more || (meta.Get("truncated_by").String() == "clicks") != c.truncated {
 			t.Errorf("at %d, truncated %t: meta is %s", c.offset, c.truncated, meta.Raw)
 		}

@@ -75,7 +75,7 @@ func (r Report) By() Dimension { return r.by }
 // IsSeries reports whether the rows of the report are the property's daily series, which tells its KnownDays.
 func (r Report) IsSeries(conditions []Condition) bool { return r.by == ByDate && len(conditions) == 0 }
 
-// Plan returns the rows that Head needs, in its order: one set, or for the movers one for the period and one for the previous
+// Plan returns the rows that AppendHead needs, in its order: one set, or for the movers one for the period and one for the previous
 // period, or none if there is no day to compare or to count. conditions are the expanded filters, which the archive does not support.
 func (r Report) Plan(p *Params, s Sources, conditions []Condition) Plan {
 	gaps := Gaps{Unpublished: s.Unpublished}
@@ -195,7 +195,7 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 	return plan
 }
 
-// FirstRows returns how many of the first rows of a fetch Head reads: those of the first page of a table in the upstream's order. 0 means
+// FirstRows returns how many of the first rows of a fetch AppendHead reads: those of the first page of a table in the upstream's order. 0 means
 // all.
 func (r Report) FirstRows(p *Params, f Fetch) int {
 	if r.kind != breakdown || p.Offset > 0 || !p.Order.isUpstream() || f.cut != nil {
@@ -217,17 +217,17 @@ func (r Report) FirstOfPart(p *Params, f Fetch) int {
 	return r.FirstRows(p, f)
 }
 
-// Head writes the response from the rows of the fetches. It fails on rows that cannot be a result of them.
-func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (Head, error) {
+// AppendHead appends the Head of the response from the rows of the fetches. It fails on rows that cannot be a result of them.
+func (r Report) AppendHead(dst []byte, p *Params, fetches []Fetch, rows []*Rows, origin Origin) (Head, error) {
 	if len(fetches) == 0 {
 		fetches, rows = []Fetch{{Range: p.Span()}}, []*Rows{new(Rows), new(Rows)}
 	}
 	switch r.kind {
 	case breakdown:
 		origin.Notes = append(origin.Notes, p.aggregationNotes(rows[0], r.by)...)
-		return breakdownHead(p, r.by, rows[0], origin), nil
+		return breakdownHead(dst, p, r.by, rows[0], origin), nil
 	case movers:
-		return moversHead(p, r.by, rows[0], rows[1], origin), nil
+		return moversHead(dst, p, r.by, rows[0], rows[1], origin), nil
 	}
 	series, err := SeriesOf(rows[0], fetches[0].Range)
 	if err != nil {
@@ -235,9 +235,9 @@ func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (H
 	}
 	origin.Notes = append(origin.Notes, p.aggregationNotes(rows[0], r.by)...)
 	if r.kind == summary {
-		return summaryHead(p, series, origin), nil
+		return summaryHead(dst, p, series, origin), nil
 	}
-	return timeseriesHead(p, series, origin), nil
+	return timeseriesHead(dst, p, series, origin), nil
 }
 
 // AppendKey appends the canonical form of everything that decides the response about a property: two requests have equal
