@@ -27,18 +27,19 @@ func appendFloat(dst []byte, f float64) []byte {
 
 // appendShortest appends the decimal with the fewest digits that reads back as f, and of these the nearest to f, as
 // strconv.AppendFloat does in twice the time. ok is false for what it leaves to that: whole numbers, those below 10^-6 and from 10^8
-// on, powers of two, and those in the middle of two decimals.
+// on, and those in the middle of two decimals.
 //
 // f is mantissa * 2^exponent, and what is nearer to f than half of 2^exponent reads back as f. With 17 digits before the point, f is
 // whole and a rest, together mantissa * 5^places / 2^shift, which 128 bits hold exactly, and that half, the reach, is from 0.5 to 11.2. So
-// 17 digits suffice, and at most one number of up to 15 digits is near enough.
+// 17 digits suffice, and at most one number of up to 15 digits is near enough. Below a power of two, the reach is half of that, but these
+// fractions have up to 14 digits themselves.
 func appendShortest(dst []byte, f float64) (text []byte, ok bool) {
 	const (
 		stored = 52 // bits of the mantissa
 		bias   = 1023 + stored
 	)
 	exponent, mantissa := int(math.Float64bits(f)>>stored)-bias, math.Float64bits(f)&(1<<stored-1)
-	if !(f >= 1e-6 && f < 1e8) || mantissa == 0 {
+	if !(f >= 1e-6 && f < 1e8) {
 		return dst, false
 	}
 	const log2 = 1233 // of 4,096: the decimal logarithm of 2

@@ -49,7 +49,7 @@ func TestFloatsAreWrittenAsTheStandardLibraryDoes(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range []float64{0, 1, 0.5, 1e-7, 1e8 + 0.5, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), -0.1} {
+	for _, f := range []float64{0, 1, 2, 1e-7, 1e8 + 0.5, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), -0.1} {
 		if _, ok := appendShortest(nil, f); ok {
 			t.Errorf("%v is not left to the standard library", f)
 		}
