@@ -138,6 +138,7 @@ func (d *Decoder) ends(k *keys, n, size int) {
 	d.chunks = d.chunks[:0]
 	room, left := -1, size                                // of the last chunk, and of all that follow
 	d.column(n, maxWindow, func(_ int, values []uint64) { // no key of ReadRows is longer
+		ends := k.ends // as a field, it would take a write barrier for each key
 		for _, v := range values {
 			length, last := int(v), len(d.chunks)-1
 			if length > left {
@@ -150,8 +151,12 @@ func (d *Decoder) ends(k *keys, n, size int) {
 			}
 			d.chunks[last] += length
 			left -= length
-			k.ends = append(grown(k.ends), keyEnd(begin+last)<<32|keyEnd(d.chunks[last]))
+			if len(ends) == cap(ends) {
+				ends = grown(ends)
+			}
+			ends = append(ends, keyEnd(begin+last)<<32|keyEnd(d.chunks[last]))
 		}
+		k.ends = ends
 	})
 	if left > 0 {
 		d.fail(errRowsData)
@@ -189,30 +194,34 @@ func (k *keys) areText(chunk, key int) bool {
 
 func (d *Decoder) metrics(metrics []Metrics) {
 	d.column(len(metrics), largestCount, func(begin int, values []uint64) {
-		for i, v := range values {
-			metrics[begin+i].Clicks = int64(v)
+		rows := metrics[begin:][:len(values)]
+		for i := range rows {
+			rows[i].Clicks = int64(values[i])
 		}
 	})
 	d.column(len(metrics), largestCount, func(begin int, values []uint64) {
-		for i, v := range values {
-			m := &metrics[begin+i]
-			m.Impressions = int64(v)
+		rows := metrics[begin:][:len(values)]
+		for i := range rows {
+			m := &rows[i]
+			m.Impressions = int64(values[i])
 			m.CTR = m.quotient()
 		}
 	})
 	d.exceptions(metrics, func(m *Metrics, f float64) { m.CTR = f })
 	d.column(len(metrics), largestCode, func(begin int, values []uint64) {
-		for i, v := range values {
-			m := &metrics[begin+i]
-			m.Position = m.decodePosition(v)
+		rows := metrics[begin:][:len(values)]
+		for i := range rows {
+			m := &rows[i]
+			if m.Position = m.decodePosition(values[i]); !isFraction(m.CTR) || !isFraction(m.Position) {
+				d.fail(errRowsData)
+			}
 		}
 	})
-	d.exceptions(metrics, func(m *Metrics, f float64) { m.Position = f })
-	for i := range metrics {
-		if !isFraction(metrics[i].CTR) || !isFraction(metrics[i].Position) {
+	d.exceptions(metrics, func(m *Metrics, f float64) {
+		if m.Position = f; !isFraction(f) {
 			d.fail(errRowsData)
 		}
-	}
+	})
 }
 
 func (d *Decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
@@ -242,7 +251,7 @@ func (d *Decoder) column(n int, largest uint64, set func(begin int, values []uin
 	}
 }
 
-// numbers reads numbers up to largest. Nearly all of them have one or two bytes.
+// numbers reads numbers up to largest. Nearly all of them have up to three bytes.
 func (d *Decoder) numbers(values []uint64, largest uint64) {
 	for len(values) > 0 && d.err == nil {
 		d.fill(1) // and no more, which may be in the next block
@@ -251,11 +260,13 @@ func (d *Decoder) numbers(values []uint64, largest uint64) {
 		n, at := 0, 0
 		for ; n < len(values) && at < whole; n++ {
 			v := uint64(text[at])
-			switch next := uint64(text[at+1]); {
+			switch next, third := uint64(text[at+1]), uint64(text[at+2]); {
 			case v < 0x80:
 				at++
 			case next < 0x80:
 				v, at = v&0x7f|next<<7, at+2
+			case third < 0x80:
+				v, at = v&0x7f|next&0x7f<<7|third<<14, at+3
 			default:
 				long, size := binary.Uvarint(text[at:])
 				if size <= 0 {

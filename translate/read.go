@@ -300,5 +300,6 @@ func (s *scanner) fraction() (float64, error) {
 	return f, nil
 }
 
-// isFraction reports whether f can be a ctr or a position.
-func isFraction(f float64) bool { return f >= 0 && f <= math.MaxInt32 && !math.Signbit(f) }
+// isFraction reports whether f can be a ctr or a position: from 0 to the largest int32, but not -0. The bits of such floats are in their
+// order, and below those of all others.
+func isFraction(f float64) bool { return math.Float64bits(f) <= math.Float64bits(math.MaxInt32) }

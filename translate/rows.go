@@ -261,12 +261,13 @@ func (r *Rows) areRanked() bool { return r.ordered || r.areRankedBy(r.has()) }
 // areRankedBy reports whether the rows are in the order of the upstream's ranking, with ties by key in two parts: the first cut rows, and
 // the others. The upstream leaves the order of ties open.
 func (r *Rows) areRankedBy(cut int) bool {
-	for i := 1; i < r.has(); i++ {
-		switch before, clicks := r.metrics[i-1].Clicks, r.metrics[i].Clicks; {
-		case i == cut:
-		case before < clicks, before == clicks && bytes.Compare(r.Key(i-1), r.Key(i)) > 0:
+	before := int64(0)
+	for i := range r.metrics {
+		clicks := r.metrics[i].Clicks
+		if clicks >= before && i > 0 && i != cut && (clicks > before || bytes.Compare(r.Key(i-1), r.Key(i)) > 0) {
 			return false
 		}
+		before = clicks
 	}
 	return true
 }
