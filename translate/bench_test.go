@@ -150,8 +150,9 @@ func BenchmarkPage(b *testing.B) {
 	b.Run("write", func(b *testing.B) {
 		b.ReportAllocs()
 		rows := decode()
+		var head Head
 		for b.Loop() {
-			breakdownHead(nil, params, ByQuery, rows, Origin{Source: SourceLive})
+			head = breakdownHead(head[:0], params, ByQuery, rows, Origin{Source: SourceLive})
 		}
 	})
 }

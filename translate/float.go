@@ -88,7 +88,8 @@ func shortened(whole, rest uint64, shift uint, reach uint64) (digits uint64, ok 
 // appendDigits appends a decimal of 17 digits without the zeros at its end, with a number of digits, at most 8, in front of the point. ok is
 // false if it is whole.
 func appendDigits(dst []byte, digits uint64, front int) (text []byte, ok bool) {
-	const zeros = "0.000000"
+	const zeros = eightZeros - '0'<<8 + '.'<<8 // 0.000000
+
 	if digits == 1e17 { // rounded up
 		digits, front = 1e16, front+1
 	}
@@ -100,8 +101,9 @@ func appendDigits(dst []byte, digits uint64, front int) (text []byte, ok bool) {
 	}
 	high, low = high|eightZeros, low|eightZeros
 	if front <= 0 {
-		end := len(dst) + 2 - front + count
-		dst = append(append(dst, zeros[:2-front]...), '0'+byte(first))
+		begin := len(dst) + 2 - front
+		end := begin + count
+		dst = append(binary.LittleEndian.AppendUint64(dst, zeros)[:begin], '0'+byte(first))
 		dst = binary.LittleEndian.AppendUint64(dst, high)
 		return binary.LittleEndian.AppendUint64(dst, low)[:end], true
 	}
