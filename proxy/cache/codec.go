@@ -151,12 +151,11 @@ func (c *codec) encode(e *Entry) []byte {
 		encoder = s2.NewWriter(nil, s2.WriterConcurrency(1), s2.WriterBlockSize(blockSize))
 	}
 	size := e.rows.Size()
-	out := bytes.NewBuffer(append(make([]byte, 0, 512+size/4), magic...))
-	out.WriteByte(version)
+	out := bytes.NewBuffer(appendClear(make([]byte, 0, 512+size/4)))
 	headers := binary.LittleEndian.AppendUint64(make([]byte, 0, headerSize), uint64(e.filled.UnixNano()))
 	headers = binary.LittleEndian.AppendUint64(headers, e.requestHash)
 	headers = binary.LittleEndian.AppendUint64(headers, e.id)
-	sealed, err := c.sealer.Seal(out, additional(out.Bytes(), e.key))
+	sealed, err := c.sealer.Seal(out, additional(e.key))
 	_, headersErr := sealed.Write(headers)
 	encoder.Reset(sealed)
 	defer encoder.Reset(nil) // lets go of the buffer
@@ -171,8 +170,13 @@ func (c *codec) encode(e *Entry) []byte {
 	return out.Bytes()
 }
 
-// additional returns the additional data of the stream that follows the clear bytes of a value.
-func additional(value []byte, key string) []byte { return append(value[:clearSize:clearSize], key...) }
+// additional returns the additional data of the stream of a value: its clear bytes and the cache key.
+func additional(key string) []byte {
+	return append(appendClear(make([]byte, 0, clearSize+len(key))), key...)
+}
+
+// appendClear appends the clear bytes of a value.
+func appendClear(dst []byte) []byte { return append(append(dst, magic...), version) }
 
 // encodedEntry is an entry from Redis with valid headers, whose rows are not decoded yet. The caller closes the payload.
 type encodedEntry struct {
@@ -181,15 +185,15 @@ type encodedEntry struct {
 	size    int // of the value
 }
 
-// open opens a value that was found for a cache key, or its first parts, and reads its headers. The value must not change any more.
-func (c *codec) open(data []byte, key string, now time.Time) (encodedEntry, error) {
+// open opens a value that was found for a candidate's place, or its first parts, and reads its headers. The value must not change any more.
+func (c *codec) open(data []byte, place string, now time.Time) (encodedEntry, error) {
 	switch {
 	case len(data) < clearSize || string(data[:len(magic)]) != magic:
 		return encodedEntry{}, errTorn
 	case data[len(magic)] != version:
 		return encodedEntry{}, errVersion
 	}
-	stream, err := c.sealer.Open(data[clearSize:], additional(data, key))
+	stream, err := c.sealer.Open(data[clearSize:], bytesOf(place))
 	if err != nil {
 		return encodedEntry{}, err
 	}
@@ -204,7 +208,7 @@ func (c *codec) open(data []byte, key string, now time.Time) (encodedEntry, erro
 		return encodedEntry{}, errFuture
 	}
 	return encodedEntry{
-		headers: &Entry{key: key, filled: filled,
+		headers: &Entry{key: place[clearSize:], filled: filled,
 			requestHash: binary.LittleEndian.Uint64(headers[8:]), id: binary.LittleEndian.Uint64(headers[16:])},
 		payload: stream, size: len(data),
 	}, nil

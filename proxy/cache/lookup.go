@@ -25,6 +25,7 @@ type lookup struct {
 type candidate struct {
 	query    translate.Query
 	key      string
+	place    string // the additional data of a value for the key, which it ends with
 	redisKey string
 }
 
@@ -49,10 +50,12 @@ func (l *lookup) lookFor(all []candidate) { l.all, l.own, l.others = all, &all[0
 // usualKey is room for most cache keys and Redis keys, on the stack.
 const usualKey = 256
 
-// candidateOf returns a query with its keys, and its key in Redis with a suffix.
+// candidateOf returns a query with its keys, and its key in Redis with a suffix. They are one string.
 func candidateOf(propertyID string, q *translate.Query, suffix string) (c candidate, suffixed string) {
-	var buffer [usualKey]byte
-	key := appendKey(buffer[:0], propertyID, q)
-	suffixed = redisKey(propertyID, key, suffix)
-	return candidate{query: *q, key: string(key), redisKey: suffixed[:len(suffixed)-len(suffix)]}, suffixed
+	var buffer [2 * usualKey]byte
+	text := appendKey(appendClear(buffer[:0]), propertyID, q)
+	place := len(text)
+	all := string(appendRedisKey(text, propertyID, text[clearSize:], suffix))
+	suffixed = all[place:]
+	return candidate{query: *q, key: all[clearSize:place], place: all[:place], redisKey: suffixed[:len(suffixed)-len(suffix)]}, suffixed
 }

@@ -86,15 +86,14 @@ func (s *sharedStore) close() {
 	s.codec.close()
 }
 
-// redisKey returns the key of an entry in Redis, with a hash of the cache key and of the version of the format, and a suffix. So replicas
+// appendRedisKey appends the key of an entry in Redis, with a hash of the cache key and of the version of the format, and a suffix. So replicas
 // of two versions, which run side by side during an update, do not replace the copies of each other all the time. The hash tag in braces
 // puts all keys of a property into one slot of a cluster, so that a pipeline of them is one round trip.
-func redisKey(propertyID string, key []byte, suffix string) string {
-	var buffer [usualKey]byte
-	dst := append(append(append(buffer[:0], "sara:c:{"...), propertyID...), "}:"...)
+func appendRedisKey(dst []byte, propertyID string, key []byte, suffix string) []byte {
 	var sum [8]byte
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(key)^version)
-	return string(append(hex.AppendEncode(dst, sum[:]), suffix...))
+	dst = append(append(append(dst, "sara:c:{"...), propertyID...), "}:"...)
+	return append(hex.AppendEncode(dst, sum[:]), suffix...)
 }
 
 // try runs a step with Redis within a timeout, unless the circuit breaker is open. No caller depends on its success.
@@ -169,7 +168,7 @@ func (s *sharedStore) choose(ctx context.Context, q *translate.Query, first int,
 		if len(values[n]) == 0 {
 			continue
 		}
-		encoded, err := s.codec.open(values[n], c.key, s.now())
+		encoded, err := s.codec.open(values[n], c.place, s.now())
 		if err != nil {
 			s.discard(c.redisKey, err)
 			continue
