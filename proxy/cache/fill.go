@@ -21,7 +21,7 @@ func (c *Cache) enter(ctx context.Context, l *lookup, has Found) (f *flight, lea
 		return f, leader, nil // it has looked
 	}
 	select {
-	case <-f.looked:
+	case <-f.looked.wait():
 		return f, leader, nil
 	case <-ctx.Done():
 		return nil, false, waitError(ctx, l)
@@ -37,7 +37,7 @@ func (c *Cache) afterSibling(ctx context.Context, l *lookup) Found {
 			continue
 		}
 		select {
-		case <-f.done:
+		case <-f.done.wait():
 		case <-ctx.Done():
 			return Found{}
 		}
@@ -55,15 +55,13 @@ var errAbandoned = errors.New("BUG: the look-up of rows was abandoned")
 // lead looks into Redis for a new flight, and starts its fill unless there are fresh rows. A shared failure marks the stale entry.
 // The fill takes only the trace from ctx, not its deadline: it looks again if the caller has left before it could read a copy.
 func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
-	select {
-	case <-f.done: // it needs none
+	if f.done.wasOpened() { // it needs none
 		return
-	default:
 	}
 	defer c.flights.running.Done()
 	fills := false
 	defer func() {
-		close(f.looked)
+		f.looked.open()
 		if !fills {
 			c.flights.finish(l.flightKey, f)
 		}
@@ -93,7 +91,7 @@ func (c *Cache) await(ctx context.Context, l *lookup, has Found, f *flight, lead
 	for {
 		span.Link(f.span)
 		select {
-		case <-f.done:
+		case <-f.done.wait():
 		case <-ctx.Done():
 			return has, waitError(ctx, l)
 		}

@@ -21,12 +21,12 @@ type flights struct {
 
 // flight is a fill that any number of requests wait for.
 type flight struct {
-	looked chan struct{} // closed when the following fields are set
-	copied *Entry        // the newest copy in Redis, however stale; nil: none
-	failed bool          // the last refill of the copy failed, before this flight
-	span   spans.Span    // of the fill
+	looked latch      // opens when the following fields are set
+	copied *Entry     // the newest copy in Redis, however stale; nil: none
+	failed bool       // the last refill of the copy failed, before this flight
+	span   spans.Span // of the fill
 
-	done chan struct{} // closed when the outcome is there
+	done latch // opens when the outcome is there
 	outcome
 }
 
@@ -55,7 +55,7 @@ func (f *flights) finish(key string, finished *flight) {
 	f.mu.Lock()
 	delete(f.byKey, key)
 	f.mu.Unlock()
-	close(finished.done)
+	finished.done.open()
 }
 
 // close makes every new flight fail.
@@ -66,14 +66,49 @@ func (f *flights) close() {
 }
 
 func finishedFlight(o outcome) *flight {
-	f := newFlight()
-	f.outcome = o
-	close(f.looked)
-	close(f.done)
+	f := &flight{outcome: o}
+	f.looked.open()
+	f.done.open()
 	return f
 }
 
-func newFlight() *flight { return &flight{looked: make(chan struct{}), done: make(chan struct{})} }
+// A latch opens once. Unlike a channel, it takes no memory unless someone waits for it: hardly any flight that finds a copy is waited for. The
+// zero value is not open.
+type latch struct {
+	mu     sync.Mutex // guards the following fields
+	isOpen bool
+	opened chan struct{} // nil: nobody has waited
+}
+
+// open opens the latch. What was written before is seen by whoever finds it open.
+func (l *latch) open() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isOpen = true
+	if l.opened != nil {
+		close(l.opened)
+	}
+}
+
+// wasOpened reports whether the latch is open.
+func (l *latch) wasOpened() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isOpen
+}
+
+// wait returns a channel that is closed once the latch is open.
+func (l *latch) wait() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opened == nil {
+		l.opened = make(chan struct{})
+		if l.isOpen {
+			close(l.opened)
+		}
+	}
+	return l.opened
+}
 
 // get returns the running fill of a key, nil if there is none.
 func (f *flights) get(key string) *flight {
@@ -103,7 +138,7 @@ func (c *Cache) join(l *lookup) (f *flight, leader bool) {
 			return finishedFlight(outcome{entry: found.Entry, status: HitMemory}), true
 		}
 	}
-	f = newFlight()
+	f = new(flight)
 	if c.flights.byKey == nil {
 		c.flights.byKey = map[string]*flight{}
 	}
