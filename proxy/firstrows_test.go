@@ -16,7 +16,7 @@ import (
 // Where the upstream orders ties in another way, so that the rows are not ranked, too.
 func TestPagesFromACopyEqualThoseFromItsRows(t *testing.T) {
 	t.Parallel()
-	pages := []string{"limit=10", "limit=128", "limit=129", "limit=1000", "limit=10&offset=995", "limit=10&offset=1290", "limit=100&order_by=clicks",
+	pages := []string{"limit=10", "limit=100", "limit=101", "limit=1000", "limit=10&offset=995", "limit=10&offset=1290", "limit=100&order_by=clicks",
 		"limit=100&order_by=-impressions", "limit=10&order_by=key", "limit=5&order_by=position"}
 	for _, sample := range []struct {
 		tie, rows int // rows with equal clicks, and all

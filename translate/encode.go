@@ -23,8 +23,8 @@ type BlockWriter interface {
 	Flush() error
 }
 
-// firstGroup is how many rows the first group of Encode has: a page of the default limit and some more.
-const firstGroup = 128
+// firstGroup is how many rows the first group of Encode has: a page of the default limit.
+const firstGroup = 100
 
 // groupEnds are where the groups of ranked rows end, but for that of all others.
 func groupEnds() [2]int { return [...]int{firstGroup, NarrowSample} }

@@ -33,7 +33,7 @@ import (
 // Redis keys, which are only hashes, nor a copy that was put there by another program returns the rows of another property.
 const (
 	magic         = "sara"
-	version       = 7
+	version       = 8
 	clearSize     = len(magic) + 1
 	headerSize    = 3 * 8
 	maxPayload    = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less

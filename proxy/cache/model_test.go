@@ -78,7 +78,7 @@ func (m *model) do(n int, now time.Time, r Request, rows int, err error) modelRe
 		if c == nil || has.entry != nil && !c.filled.After(has.entry.filled) {
 			return has
 		}
-		m.put(n, c, [...]int{c.rows, 128, translate.NarrowSample}[translate.Groups(r.FirstRows)])
+		m.put(n, c, [...]int{c.rows, 100, translate.NarrowSample}[translate.Groups(r.FirstRows)])
 		return asResult(c, HitShared)
 	}
 	fill := func() modelResult {
