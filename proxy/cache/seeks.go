@@ -77,7 +77,8 @@ func (q *seeks) release(c *seekCall) {
 	}
 }
 
-// wait returns the reply to a call. It returns when its time is up, too, but not when the caller leaves: the reply may give it the lease.
+// wait returns the reply to a call. It returns when its time is up, too, but not when the caller leaves: the reply may give it the lease. However
+// often this process is paused meanwhile, the pipeline of the call ends, and with it the wait.
 func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 	s.seeks.mu.Lock()
 	s.seeks.waiting = append(s.seeks.waiting, c)
