@@ -105,7 +105,7 @@ func (c *patientConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// extends reports whether a read or a write that failed is to be tried again, until a later deadline, which it sets.
+// extends sets a later deadline after a read or a write that failed, and reports whether to try it again.
 func extends(err error, deadline time.Time, set func(time.Time) error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

@@ -77,10 +77,10 @@ func finishedFlight(o outcome) *flight {
 type latch struct {
 	mu     sync.Mutex // guards the following fields
 	isOpen bool
-	opened chan struct{} // nil: nobody has waited
+	opened chan struct{} // nil: nobody has called wait
 }
 
-// open opens the latch. What was written before is seen by whoever finds it open.
+// open opens the latch. Whoever finds it open sees what was written before.
 func (l *latch) open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
