@@ -24,6 +24,7 @@ import (
 // answers, and may take one lease within the rest of its patience. Without a lease, several replicas may call the upstream.
 type limits struct {
 	lookUp        time.Duration
+	lastLook      time.Duration // the end of a lookUp, see wait
 	patience      time.Duration // of a request, for an unresponsive Redis
 	background    time.Duration // of steps that no request waits for
 	pause         time.Duration // without Redis after an error
@@ -32,7 +33,7 @@ type limits struct {
 
 func limitsFor(patience time.Duration) limits {
 	return limits{
-		lookUp: patience * 6 / 10, patience: patience, background: max(time.Second, patience), pause: time.Second,
+		lookUp: patience * 6 / 10, lastLook: patience * 2 / 10, patience: patience, background: max(time.Second, patience), pause: time.Second,
 		held: 2 * time.Second, renewal: 500 * time.Millisecond,
 	}
 }

@@ -18,9 +18,6 @@ const (
 	maxSeeks = 32
 	// maxPipelines is how many run at a time: Redis executes one while the replies of the other are read.
 	maxPipelines = 2
-	// lastLook is the end of a wait for Redis. A caller gives up only if this process was running all that time, so that it would have read
-	// a reply: after a pause, it has to do so first.
-	lastLook = 20 * time.Millisecond
 )
 
 // seeks sends the calls of seek.lua that wait together in one pipeline. It needs no timer to collect them: calls that arrive while all
@@ -77,8 +74,9 @@ func (q *seeks) release(c *seekCall) {
 	}
 }
 
-// wait returns the reply to a call. It returns when its time is up, too, but not when the caller leaves: the reply may give it the lease. However
-// often this process is paused meanwhile, the pipeline of the call ends, and with it the wait.
+// wait returns the reply to a call. It returns when its time is up, too, but not when the caller leaves: the reply may give it the lease. It gives
+// up only if this process was running during the last look: after a pause, the replies that have come are not read yet. However often it is
+// paused, the pipeline of the call ends, and with it the wait.
 func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 	s.seeks.mu.Lock()
 	s.seeks.waiting = append(s.seeks.waiting, c)
@@ -89,7 +87,7 @@ func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 	s.seeks.mu.Unlock()
 	defer c.limit.Stop()
 	now := time.Now()
-	for end, last := until.Add(-lastLook), false; ; end, last = now.Add(lastLook), true {
+	for end, last := until.Add(-s.limits.lastLook), false; ; end, last = now.Add(s.limits.lastLook), true {
 		c.limit.Reset(end.Sub(now))
 		select {
 		case <-c.done:
