@@ -88,7 +88,7 @@ func (b *batcher) close() {
 }
 
 // admit waits for the decision on one request, or with an empty keyID for the usage. It takes at most the round trip in
-// progress and its own, each bounded by the timeout; if the first of them fails, it returns at once.
+// progress and its own, each attempt of which is bounded by the timeout; if the first of them fails, it returns at once.
 func (b *batcher) admit(accountID, keyID string, p Plan) (Usage, *Refusal, error) {
 	a, _ := b.pool.Get().(*admission)
 	a.accountID, a.keyID, a.plan = accountID, keyID, p

@@ -205,8 +205,8 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 // usualHead is room for most answers.
 const usualHead = 16 << 10
 
-// writeHead writes the head of an answer. Most are written into memory that is used again, and then copied: how long they are is not known
-// before, and memory keeps them.
+// writeHead writes the head of an answer. Its length is not known before, and the cache keeps it without unused room: so most are written
+// into memory that is used again, and then copied.
 func (s *Server) writeHead(c *call, q *reportRequest, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
 	buffer := s.heads.Get().(*[]byte)
 	defer s.heads.Put(buffer)

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/procstat"
 	"sara/bench/internal/testbed"

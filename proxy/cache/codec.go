@@ -231,7 +231,7 @@ func (c *codec) rows(payload io.Reader, first int) (*translate.Rows, error) {
 	d := <-c.decoders
 	defer func() { c.decoders <- d }()
 	if d == nil {
-		// The checksums of the blocks are for nothing: the stream is authenticated.
+		// The checksums of the blocks need no check: the stream is authenticated.
 		d = &decoder{blocks: s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize), s2.ReaderIgnoreCRC())}
 	}
 	d.blocks.Reset(payload)

@@ -77,10 +77,10 @@ func finishedFlight(o outcome) *flight {
 type latch struct {
 	mu     sync.Mutex // guards the following fields
 	isOpen bool
-	opened chan struct{} // nil: nobody has called wait
+	opened chan struct{} // made by the first call of wait
 }
 
-// open opens the latch. Whoever finds it open sees what was written before.
+// open opens the latch. A goroutine that finds it open also sees what was written before it opened.
 func (l *latch) open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
