@@ -398,7 +398,8 @@ func TestMCP200Bounded(t *testing.T) {
 			t.Errorf("row %d is not whole: %.100v", i, key)
 		}
 	}
-	if !strings.Contains(encoded(w, content["meta"]), "250") || !strings.Contains(strings.ToLower(text), "cut") {
+	if !strings.Contains(encoded(w, content["meta"]), "250") || !strings.Contains(strings.ToLower(text), "cut") ||
+		!strings.Contains(text, fmt.Sprintf("\nrows (%d of 250)", len(rows))) {
 		t.Errorf("nothing says that rows were cut: %v\n%s", content["meta"], text[max(0, len(text)-500):])
 	}
 	// Only the first row that was cut comes next, not the one after the page.

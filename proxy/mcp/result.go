@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -136,28 +137,44 @@ func size(r *sdk.CallToolResult) int {
 	return len(text)
 }
 
-// cut shortens the lists of a result to so many rows, and says so in meta.cut.
+// cut shortens the lists of a result to so many rows, and says so in meta.cut. Lists of days keep their end: users ask for the newest days.
 func (t *tool) cut(c content, rows int) content {
 	short := []byte(c)
+	var how []string
 	for _, list := range t.lists {
 		all := gjson.GetBytes(c, list).Array()
 		if len(all) <= rows {
 			continue
 		}
-		kept := []byte{'['}
-		for i, row := range all[:rows] {
-			if i > 0 {
-				kept = append(kept, ',')
-			}
-			kept = append(kept, row.Raw...)
+		kept, rest := all[:rows], t.rest(c, rows)
+		if ofDays(all) {
+			kept, rest = all[len(all)-rows:], t.olderThan(list, all, rows)
 		}
-		short = set(short, list, append(kept, ']'))
+		short = set(short, list, array(kept))
 		short = set(short, "meta.cut."+sjsonKey(list), fmt.Appendf(nil, `{"shown":%d,"of":%d}`, rows, len(all)))
+		if !slices.Contains(how, rest) {
+			how = append(how, rest)
+		}
 	}
-	return set(short, "meta.cut.how", encode(t.rest(c, rows)))
+	return set(short, "meta.cut.how", encode(strings.Join(how, " ")))
 }
 
-// rest says how to get the rows that were cut.
+// ofDays reports whether a list is by date, the oldest first: all lists of dated rows are.
+func ofDays(rows []gjson.Result) bool { return len(rows) > 0 && rows[0].Get("date").Exists() }
+
+// array returns the JSON of a list, whose members stay as they are.
+func array(members []gjson.Result) []byte {
+	text := []byte{'['}
+	for i, member := range members {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, member.Raw...)
+	}
+	return append(text, ']')
+}
+
+// rest says how to get the rows that were cut at the end of a list.
 func (t *tool) rest(c content, rows int) string {
 	for _, p := range t.params {
 		if p.Name == "offset" {
@@ -165,6 +182,17 @@ func (t *tool) rest(c content, rows int) string {
 		}
 	}
 	return "For the other rows ask for fewer days or a smaller limit, or use the tool of the single list."
+}
+
+// olderThan says that a list of days has only its newest rows, and how to get the others. A day may have several rows, so that the last day
+// of the others may be the first one of those shown.
+func (t *tool) olderThan(list string, all []gjson.Result, rows int) string {
+	shown := fmt.Sprintf("%s has only the newest %d of %d rows", list, rows, len(all))
+	if t.older == "" {
+		return shown + ": the REST API has the older ones."
+	}
+	return fmt.Sprintf("%s: for the older ones call %s with start_date %s and end_date %s.", shown, t.older,
+		all[0].Get("date"), all[len(all)-rows-1].Get("date"))
 }
 
 // sjsonKey escapes the dots of a path for its use as one key.

@@ -22,7 +22,7 @@ func (t *tool) text(c content, totals gjson.Result) string {
 	writeScalars(&b, data)
 	for _, list := range t.lists {
 		if rows := gjson.GetBytes(c, list); rows.IsArray() { // a list that is null is unknown, and its part is among the errors
-			writeTable(&b, list, t.columns, rows.Array(), totals)
+			writeTable(&b, title(list, rows.Array(), meta), t.columns, rows.Array(), totals)
 		}
 	}
 	writeCaveats(&b, "", meta)
@@ -131,18 +131,32 @@ func compact(object gjson.Result) string {
 
 const columnSeparator = " | "
 
+// title returns the name of a list, and how many rows are shown of how many.
+func title(list string, rows []gjson.Result, meta gjson.Result) string {
+	name := list[strings.LastIndexByte(list, '.')+1:]
+	cut := meta.Get("cut." + sjsonKey(list))
+	switch {
+	case cut.Exists() && ofDays(rows):
+		return fmt.Sprintf("%s (the newest %s of %s)", name, cut.Get("shown"), cut.Get("of"))
+	case cut.Exists():
+		return fmt.Sprintf("%s (%s of %s)", name, cut.Get("shown"), cut.Get("of"))
+	case len(rows) == 0:
+		return name + ": none"
+	}
+	return fmt.Sprintf("%s (%d)", name, len(rows))
+}
+
 // writeTable writes a list of objects as a table with these columns; nil for all that its first row has. Its head says what the rows have
 // together, see share.
-func writeTable(b *strings.Builder, path string, columns []string, rows []gjson.Result, totals gjson.Result) {
-	name := path[strings.LastIndexByte(path, '.')+1:]
+func writeTable(b *strings.Builder, title string, columns []string, rows []gjson.Result, totals gjson.Result) {
 	if len(rows) == 0 {
-		fmt.Fprintf(b, "\n%s: none\n", name)
+		fmt.Fprintf(b, "\n%s\n", title)
 		return
 	}
 	if columns == nil {
 		columns = columnsOf(rows[0])
 	}
-	fmt.Fprintf(b, "\n%s (%d)%s\n%s\n", name, len(rows), share(rows, totals), strings.Join(columns, columnSeparator))
+	fmt.Fprintf(b, "\n%s%s\n%s\n", title, share(rows, totals), strings.Join(columns, columnSeparator))
 	cells := make([]string, len(columns))
 	for _, row := range rows {
 		for i, column := range columns {
@@ -202,7 +216,7 @@ func cellText(column string, value gjson.Result) string {
 
 // share says what part of the totals the rows account for, or what they have together if the totals are not known here.
 func share(rows []gjson.Result, totals gjson.Result) string {
-	if !rows[0].Get("clicks").Exists() || rows[0].Get("date").Exists() || rows[0].Get("clicks_delta").Exists() {
+	if !rows[0].Get("clicks").Exists() || ofDays(rows) || rows[0].Get("clicks_delta").Exists() {
 		return ""
 	}
 	var clicks float64

@@ -22,6 +22,9 @@ type tool struct {
 	shares bool
 	// lists are the paths in the result of the lists whose rows may be cut.
 	lists []string
+	// older is what to call, with start_date and end_date, for the rows that a cut list of days lacks: a tool, or "again" for the same one.
+	// "": no tool has them.
+	older string
 	// columns are those of the text's tables; nil for all members of a row.
 	columns []string
 }
@@ -31,6 +34,9 @@ const (
 	mostRows  = 250
 	usualRows = 25
 )
+
+// again is the value of older for the tool itself.
+const again = "again"
 
 // tools returns all tools, in the order of tools/list.
 func tools() []tool {
@@ -56,7 +62,7 @@ func performanceTools() []tool {
 			about: "Rows by clicks (or order_by) with clicks, impressions, ctr (a fraction) and average position (1 is best). Rare queries are withheld, and " +
 				"truncated_by clicks means that rows with fewer clicks exist: a missing key is not zero, and rows do not add up to totals. Costs 1 request and up to 2 live calls.",
 			path: func(a *arguments) string { return a.below(plural(a.dimension)) }},
-		{name: "get_timeseries", title: "Figures by day", params: withProperty(translate.Timeseries()), lists: []string{"data.rows"},
+		{name: "get_timeseries", title: "Figures by day", params: withProperty(translate.Timeseries()), lists: []string{"data.rows"}, older: again,
 			about: "One row for each known day. A day that is left out is not published or not archived, which is not zero; a note names it.",
 			path:  func(a *arguments) string { return a.below("timeseries") }},
 		{name: "compare_periods", title: "Totals versus an earlier period", params: byDefault(withProperty(translate.Summary()), "compare", "previous_period"),
