@@ -388,6 +388,7 @@ func TestSpanAndRetentionBoundTheDays(t *testing.T) {
 
 	small := w.property("small")
 	small.RetentionMonths = 2
+	w.change(small)
 	early := w.anchor() - 200
 	_, err := c.Collect(ctx, []Property{small}, Span{Since: &early})
 	check(t, err)
@@ -395,6 +396,7 @@ func TestSpanAndRetentionBoundTheDays(t *testing.T) {
 
 	none := w.property("none")
 	none.RetentionMonths = 0
+	w.change(none)
 	w.calls()
 	results, err := c.Collect(ctx, []Property{none}, Span{})
 	check(t, err)
@@ -413,6 +415,7 @@ func TestPruneDeletesDaysPastRetentionAndGrace(t *testing.T) {
 	for _, id := range []string{"shop", "old"} {
 		p := w.property(id)
 		p.RetentionMonths, p.Archived = 3, id == "old"
+		w.change(p)
 		w.calls()
 		_, err := c.Collect(ctx, []Property{p}, Span{})
 		check(t, err)
@@ -438,6 +441,7 @@ func TestPruneDespiteAFailedCollection(t *testing.T) {
 	w.failing(func(upstream.Target, translate.Query) error { return fail(upstream.Revoked, 0) })
 	p := w.property("shop")
 	p.RetentionMonths = 3
+	w.change(p)
 	tomorrow := w.anchor() + 1
 	results, err := c.Collect(t.Context(), []Property{p}, Span{Until: &tomorrow})
 	check(t, err)

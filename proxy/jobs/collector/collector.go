@@ -13,16 +13,16 @@ import (
 	"sara/translate"
 )
 
-// Config configures a Collector. The first three members are required; the others have defaults.
+// Config configures a Collector. The first four members are required; the others have defaults.
 type Config struct {
 	History History
 	Gateway Gateway
 	Store   Store
-	schedule.RunConfig
-
 	// Current returns a property as it is now; exists is false if it was removed. A run may last hours, in which properties are removed,
-	// move to another connection, or get a plan that keeps more. nil: properties stay as Collect got them.
+	// move to another connection, or get a plan that keeps more.
 	Current func(ctx context.Context, id string) (p Property, exists bool, err error)
+
+	schedule.RunConfig
 
 	// Calls per minute. The upstream allows 1,200 for a site and for a user, which is a connection; customers need some of them.
 	PerSite       int // 0: DefaultPerSite
@@ -94,7 +94,7 @@ type Collector struct {
 
 // New returns a Collector.
 func New(c Config) (*Collector, error) {
-	if c.History == nil || c.Gateway == nil || c.Store == nil {
+	if c.History == nil || c.Gateway == nil || c.Store == nil || c.Current == nil {
 		return nil, errors.New("BUG: the configuration of the collector is not complete")
 	}
 	calendar, err := translate.NewCalendar()

@@ -23,9 +23,6 @@ func (r *run) refresh(ctx context.Context, t *task) error {
 
 // current returns a property as it is now, or ErrRemoved.
 func (r *run) current(ctx context.Context, p Property) (Property, error) {
-	if r.config.Current == nil {
-		return p, nil
-	}
 	now, exists, err := r.config.Current(ctx, p.PropertyID)
 	switch {
 	case err != nil:

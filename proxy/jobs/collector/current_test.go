@@ -9,6 +9,14 @@ import (
 	"sara/translate"
 )
 
+// Without it, a run would not see that a property was removed meanwhile.
+func TestCurrentIsRequired(t *testing.T) {
+	w := newUpstream(t, nil)
+	if _, err := New(Config{History: newMemory(), Gateway: w, Store: w}); err == nil {
+		t.Error("a collector takes properties as they were when its run began")
+	}
+}
+
 // A run may last hours: the plan at its beginning does not decide what is deleted at its end.
 func TestPruneGoesByThePlanOfTheMoment(t *testing.T) {
 	w, folder := newUpstream(t, nil), t.TempDir()

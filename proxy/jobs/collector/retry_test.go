@@ -36,7 +36,7 @@ type bubble struct {
 // paced returns a collector with the default limits.
 func (b *bubble) paced(change ...func(*Config)) *Collector {
 	b.t.Helper()
-	config := Config{History: b.history, Gateway: b.fakeUpstream, Store: b.fakeUpstream}
+	config := Config{History: b.history, Gateway: b.fakeUpstream, Store: b.fakeUpstream, Current: b.current}
 	for _, f := range change {
 		f(&config)
 	}
@@ -219,6 +219,7 @@ func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		properties := b.properties("one", "two", "three", "other")
 		properties[3].ConnectionID = "another"
+		b.change(properties...)
 		b.failing(func(t upstream.Target, _ translate.Query) error {
 			if t.ConnectionID == "google" {
 				return fail(upstream.Revoked, 0)
@@ -395,6 +396,7 @@ func TestCallsKeepTheLimits(t *testing.T) {
 			properties[i].ConnectionID = properties[i].Site
 		}
 		collect := func(change func(*Config)) []call {
+			b.change(properties...)
 			b.history.days = newMemory().days
 			if _, err := b.paced(change).Collect(context.Background(), properties, b.weeks(1)); err != nil {
 				t.Error(err)

@@ -23,8 +23,8 @@ import (
 	"sara/translate"
 )
 
-// fakeUpstream is a Gateway and a Store. Its figures for a day are a function of the site, the day, and whether the day is
-// settled; it computes them without the shortcuts of the collector.
+// fakeUpstream is a Gateway and a Store, with the properties that the Store has. Its figures for a day are a function of the site, the day,
+// and whether the day is settled; it computes them without the shortcuts of the collector.
 type fakeUpstream struct {
 	t         testing.TB
 	now       func() time.Time
@@ -33,10 +33,11 @@ type fakeUpstream struct {
 	lost      int // how many days at the start of its window it does not have
 	unsettled int // how many more days than usual may still change
 
-	mu     sync.Mutex
-	made   []call
-	fails  func(t upstream.Target, q translate.Query) error // nil: no call fails
-	states map[string]sqlstore.ArchiveState                 // saved, by property
+	mu      sync.Mutex
+	made    []call
+	fails   func(t upstream.Target, q translate.Query) error // nil: no call fails
+	states  map[string]sqlstore.ArchiveState                 // saved, by property
+	changed map[string]Property                              // as Current returns them, without their states; all others are alike
 }
 
 type call struct {
@@ -53,7 +54,7 @@ func newUpstream(t testing.TB, now func() time.Time) *fakeUpstream {
 	if now == nil {
 		now = func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 	}
-	return &fakeUpstream{t: t, now: now, calendar: calendar, states: make(map[string]sqlstore.ArchiveState)}
+	return &fakeUpstream{t: t, now: now, calendar: calendar, states: make(map[string]sqlstore.ArchiveState), changed: make(map[string]Property)}
 }
 
 // passDay advances a clock that stands still by a day.
@@ -231,8 +232,26 @@ func (w *fakeUpstream) SaveArchiveState(_ context.Context, s sqlstore.ArchiveSta
 func (w *fakeUpstream) property(id string) Property {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	target := upstream.Target{PropertyID: id, Site: "sc-domain:" + id + ".example", ConnectionID: "google"}
-	return Property{Target: target, RetentionMonths: 36, State: w.states[id]}
+	p, ok := w.changed[id]
+	if !ok {
+		p = Property{Target: upstream.Target{PropertyID: id, Site: "sc-domain:" + id + ".example", ConnectionID: "google"}, RetentionMonths: 36}
+	}
+	p.State = w.states[id]
+	return p
+}
+
+// current is the Current of a Config. Any property exists.
+func (w *fakeUpstream) current(_ context.Context, id string) (Property, bool, error) {
+	return w.property(id), true, nil
+}
+
+// change replaces properties, but for their states.
+func (w *fakeUpstream) change(properties ...Property) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range properties {
+		w.changed[p.PropertyID] = p
+	}
 }
 
 func (w *fakeUpstream) state(id string) sqlstore.ArchiveState { return w.property(id).State }
@@ -308,7 +327,7 @@ func openHistory(t testing.TB, location string) *archive.History {
 func (w *fakeUpstream) collector(location string, change ...func(*Config)) *Collector {
 	w.t.Helper()
 	const unpaced = 60_000_000
-	config := Config{History: openHistory(w.t, location), Gateway: w, Store: w,
+	config := Config{History: openHistory(w.t, location), Gateway: w, Store: w, Current: w.current,
 		RunConfig: schedule.RunConfig{Now: w.now, Total: unpaced}, PerSite: unpaced, PerConnection: unpaced}
 	for _, f := range change {
 		f(&config)

@@ -85,7 +85,9 @@ func TestPlanMatchesCollector(t *testing.T) {
 	}
 	const fast = 100_000_000
 	source := new(countingGateway)
-	c, err := collector.New(collector.Config{History: history, Gateway: source, Store: noStore{}, PerSite: fast, PerConnection: fast,
+	property := collector.Property{Target: upstream.Target{PropertyID: "0b0e8a52-6f0e-4c62-9a57-0f3a1a5e7c11", Site: clitest.ShopSite}, RetentionMonths: 1}
+	current := func(context.Context, string) (collector.Property, bool, error) { return property, true, nil }
+	c, err := collector.New(collector.Config{History: history, Gateway: source, Store: noStore{}, Current: current, PerSite: fast, PerConnection: fast,
 		RunConfig: schedule.RunConfig{Now: func() time.Time { return now }, Total: fast}})
 	if err != nil {
 		t.Fatal(err)
@@ -93,9 +95,7 @@ func TestPlanMatchesCollector(t *testing.T) {
 	calls := func() int64 {
 		t.Helper()
 		before := source.calls.Load()
-		results, err := c.Collect(t.Context(), []collector.Property{{
-			Target: upstream.Target{PropertyID: "0b0e8a52-6f0e-4c62-9a57-0f3a1a5e7c11", Site: clitest.ShopSite}, RetentionMonths: 1}},
-			collector.Span{})
+		results, err := c.Collect(t.Context(), []collector.Property{property}, collector.Span{})
 		if err != nil || results[0].Err != nil {
 			t.Fatalf("%v, %+v", err, results)
 		}
