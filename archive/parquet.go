@@ -61,7 +61,7 @@ func readParquet(in io.ReaderAt, size int64, yield func(FileRecord, error) bool)
 		return err
 	}
 	at := Place{IsRow: true}
-	return eachRow(file, func(values parquet.Row) error {
+	return eachRow(file, columns.index[:], func(values parquet.Row) error {
 		at.Number++
 		r, err := columns.record(at, values)
 		if err != nil {
@@ -77,8 +77,12 @@ func readParquet(in io.ReaderAt, size int64, yield func(FileRecord, error) bool)
 	})
 }
 
-func eachRow(file *parquet.File, use func(parquet.Row) error) error {
-	for _, group := range file.RowGroups() {
+func eachRow(file *parquet.File, columns []int, use func(parquet.Row) error) error {
+	pages := tablefile.NewPageCheck(file)
+	for i, group := range file.RowGroups() {
+		if err := pages.Check(i, columns); err != nil {
+			return err
+		}
 		if err := eachRowOf(group, use); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ const (
 	mostNesting = 32
 )
 
-var errFooter = errors.New("its footer is damaged")
+var errThrift = errors.New("it is damaged")
 
 // checkFooter refuses a Parquet file whose footer is longer than the file, or has longer lists and texts than its bytes.
 func checkFooter(in io.ReaderAt, size int64) error {
@@ -31,12 +31,15 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	if _, err := in.ReadAt(text, size-int64(len(end))-length); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	f := footer{text: text}
-	return f.skip(typeStruct, 0)
+	t := thriftText{text: text}
+	if err := t.skip(typeStruct, 0); err != nil {
+		return fmt.Errorf("its footer: %w", err)
+	}
+	return nil
 }
 
-// A footer is what is left of one, in Thrift's compact protocol, while it is skipped.
-type footer struct {
+// A thriftText is what is left of a footer or header, in Thrift's compact protocol, while it is skipped.
+type thriftText struct {
 	text  []byte
 	items int // elements of lists so far
 }
@@ -56,87 +59,87 @@ const (
 )
 
 // skip skips a value of a type.
-func (f *footer) skip(kind byte, nesting int) error {
+func (t *thriftText) skip(kind byte, nesting int) error {
 	switch {
 	case nesting > mostNesting:
-		return errFooter
+		return errThrift
 	case kind == typeTrue, kind == typeFalse, kind == typeByte:
-		return f.drop(1)
+		return t.drop(1)
 	case kind > typeByte && kind <= typeInt64:
-		_, err := f.number()
+		_, err := t.number()
 		return err
 	case kind == typeDouble:
-		return f.drop(8)
+		return t.drop(8)
 	case kind == typeText:
-		n, err := f.number()
+		n, err := t.number()
 		if err != nil {
 			return err
 		}
-		return f.drop(n)
+		return t.drop(n)
 	case kind == typeList, kind == typeSet:
-		return f.skipList(nesting)
+		return t.skipList(nesting)
 	case kind == typeMap:
-		return f.skipMap(nesting)
+		return t.skipMap(nesting)
 	case kind == typeStruct:
-		return f.skipFields(nesting)
+		return t.skipFields(nesting)
 	}
-	return errFooter
+	return errThrift
 }
 
-func (f *footer) skipFields(nesting int) error {
+func (t *thriftText) skipFields(nesting int) error {
 	for {
-		head, err := f.next()
+		head, err := t.next()
 		if err != nil || head == 0 {
 			return err
 		}
 		if head>>4 == 0 { // its number follows
-			if _, err := f.number(); err != nil {
+			if _, err := t.number(); err != nil {
 				return err
 			}
 		}
 		if kind := head & 0xf; kind != typeTrue && kind != typeFalse {
-			if err := f.skip(kind, nesting+1); err != nil {
+			if err := t.skip(kind, nesting+1); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (f *footer) skipList(nesting int) error {
-	head, err := f.next()
+func (t *thriftText) skipList(nesting int) error {
+	head, err := t.next()
 	if err != nil {
 		return err
 	}
 	n := uint64(head >> 4)
 	if n == 0xf {
-		if n, err = f.number(); err != nil {
+		if n, err = t.number(); err != nil {
 			return err
 		}
 	}
-	return f.skipItems(n, nesting, head&0xf)
+	return t.skipItems(n, nesting, head&0xf)
 }
 
-func (f *footer) skipMap(nesting int) error {
-	n, err := f.number()
+func (t *thriftText) skipMap(nesting int) error {
+	n, err := t.number()
 	if err != nil || n == 0 {
 		return err
 	}
-	head, err := f.next()
+	head, err := t.next()
 	if err != nil {
 		return err
 	}
-	return f.skipItems(n, nesting, head>>4, head&0xf)
+	return t.skipItems(n, nesting, head>>4, head&0xf)
 }
 
 // skipItems skips elements of a list, or pairs of a map. Each takes a byte at least.
-func (f *footer) skipItems(n uint64, nesting int, kinds ...byte) error {
-	if n > uint64(len(f.text)) || f.items+int(n) > mostItems {
-		return fmt.Errorf("%w: a list of it would have %d elements", errFooter, n)
+func (t *thriftText) skipItems(n uint64, nesting int, kinds ...byte) error {
+	if n > uint64(len(t.text)) || t.items+int(n) > mostItems {
+		return fmt.Errorf("%w: a list of it would have %d elements", errThrift, n)
 	}
-	f.items += int(n)
+	t.items += int(n)
 	for range n {
 		for _, kind := range kinds {
-			if err := f.skip(kind, nesting+1); err != nil {
+			if err := t.skip(kind, nesting+1); err != nil {
 				return err
 			}
 		}
@@ -144,26 +147,26 @@ func (f *footer) skipItems(n uint64, nesting int, kinds ...byte) error {
 	return nil
 }
 
-func (f *footer) next() (byte, error) {
-	if len(f.text) == 0 {
-		return 0, errFooter
+func (t *thriftText) next() (byte, error) {
+	if len(t.text) == 0 {
+		return 0, errThrift
 	}
-	b := f.text[0]
-	return b, f.drop(1)
+	b := t.text[0]
+	return b, t.drop(1)
 }
 
-func (f *footer) number() (uint64, error) {
-	n, length := binary.Uvarint(f.text)
+func (t *thriftText) number() (uint64, error) {
+	n, length := binary.Uvarint(t.text)
 	if length <= 0 {
-		return 0, errFooter
+		return 0, errThrift
 	}
-	return n, f.drop(uint64(length))
+	return n, t.drop(uint64(length))
 }
 
-func (f *footer) drop(n uint64) error {
-	if n > uint64(len(f.text)) {
-		return errFooter
+func (t *thriftText) drop(n uint64) error {
+	if n > uint64(len(t.text)) {
+		return errThrift
 	}
-	f.text = f.text[n:]
+	t.text = t.text[n:]
 	return nil
 }

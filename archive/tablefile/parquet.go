@@ -12,6 +12,7 @@ import (
 // parquetSource reads the chosen columns of a Parquet file side by side. The pages of other columns are not read.
 type parquetSource struct {
 	file   *parquet.File
+	pages  *PageCheck
 	total  int64 // rows
 	group  int   // the next row group
 	left   int64 // rows of the current one
@@ -34,7 +35,7 @@ func openParquet(in io.ReaderAt, size int64) (*parquetSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &parquetSource{file: file, total: file.NumRows()}
+	s := &parquetSource{file: file, pages: NewPageCheck(file), total: file.NumRows()}
 	for _, field := range file.Schema().Fields() {
 		s.names = append(s.names, field.Name())
 	}
@@ -64,6 +65,9 @@ func (s *parquetSource) choose(names []string) error {
 			}
 			if IsFraction(leaf.Node.Type()) {
 				return fmt.Errorf("column %s is a decimal with a fraction: make it a double", name)
+			}
+			if kind := leaf.Node.Type().Kind(); kind == parquet.FixedLenByteArray || kind == parquet.Int96 {
+				return fmt.Errorf("column %s is of type %s", name, kind)
 			}
 			column.leaf, column.buffer = leaf.ColumnIndex, make([]parquet.Value, 256)
 		}
@@ -116,6 +120,15 @@ func (s *parquetSource) next() error {
 	groups := s.file.RowGroups()
 	if s.group == len(groups) {
 		return io.EOF
+	}
+	var leaves []int
+	for _, c := range s.chosen {
+		if c.leaf >= 0 {
+			leaves = append(leaves, c.leaf)
+		}
+	}
+	if err := s.pages.Check(s.group, leaves); err != nil {
+		return err
 	}
 	group := groups[s.group]
 	s.group++
