@@ -86,27 +86,30 @@ func createPrivate(path string) error {
 // openPostgres opens pools that work through a pooler in transaction mode too, such as PgBouncer: there, what belongs to a session
 // reaches another session with the next transaction. So statements are described once and kept unnamed, and no lock belongs to a
 // session.
-func openPostgres(c Config) (p pools, err error) {
+func openPostgres(c Config) (p pools, session string, err error) {
 	config, err := pgx.ParseConfig(c.URL)
 	if err != nil {
 		// The parser's message may contain a part of a badly escaped password.
-		return p, &InputError{"database URL", "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
+		return p, "", &InputError{"database URL", "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
 			"with special characters of the password percent-encoded (it is not shown here because it may contain a password)"}
 	}
 	wanted, err := takePoolParameters(config.RuntimeParams)
 	if err != nil {
-		return p, err
+		return p, "", err
 	}
+	session = sessionName(config.RuntimeParams)
+	config.RuntimeParams[applicationName] = session
 	if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the library's default
 		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
-	return openPools(func(most int) (*sql.DB, error) {
+	p, err = openPools(func(most int) (*sql.DB, error) {
 		db := stdlib.OpenDB(*config)
 		db.SetMaxOpenConns(most)
 		db.SetMaxIdleConns(most)
 		db.SetConnMaxIdleTime(idleConnLifetime)
 		return db, nil
 	}, cmp.Or(c.Connections, wanted, DefaultConnections), c.Command)
+	return p, session, err
 }
 
 // takePoolParameters removes the parameters of pgx's own pool from those for the server, which would refuse them, and returns

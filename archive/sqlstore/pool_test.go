@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +24,7 @@ func TestPools(t *testing.T) {
 	t.Run("a locked table holds up only its own queries", func(t *testing.T) { testLockedTables(t, server) })
 	t.Run("connections stay below their total", func(t *testing.T) { testTotalConnections(t, server) })
 	t.Run("a command opens one connection", func(t *testing.T) { testCommandConnections(t, server) })
+	t.Run("a process that uses the database is named", func(t *testing.T) { testOtherProcesses(t, server) })
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
 }
 
@@ -39,6 +43,48 @@ func testCommandConnections(t *testing.T, server *pgtest.Server) {
 		}
 		wantNil(t, s.Close())
 	}
+}
+
+// A process that works is named, through PgBouncer too, and neither one that has ended nor one of another schema.
+func testOtherProcesses(t *testing.T, server *pgtest.Server) {
+	direct := server.NewDatabase(t)
+	databases := []string{direct, server.StartPooler(t)}
+	for _, database := range databases {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			f, other := newFixture(t, database), newFixture(t, database+"&application_name=ours")
+			var ended atomic.Bool
+			var work sync.WaitGroup
+			work.Go(func() {
+				for !ended.Load() && !t.Failed() {
+					if _, err := other.Edition(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			processes := value(f.OtherProcesses(t.Context()))(t)
+			ended.Store(true)
+			work.Wait()
+			_, want, _ := strings.Cut(other.session, " ")
+			equal(t, processes, []string{want})
+			equal(t, strings.HasPrefix(want, fmt.Sprintf("process %d on ", os.Getpid())), true)
+			wantNil(t, other.Close())
+			equal(t, len(value(f.OtherProcesses(t.Context()))(t)), 0)
+		})
+	}
+}
+
+// A name fits, whatever the host and the URL, and begins alike only for the same schema.
+func TestSessionNames(t *testing.T) {
+	t.Parallel()
+	name := sessionName(map[string]string{applicationName: strings.Repeat("long ", 20)})
+	equal(t, len(name), longestSessionName)
+	begins := func(parameters map[string]string) bool {
+		other := sessionName(parameters)
+		return other != name && other[:sharedName] == name[:sharedName]
+	}
+	equal(t, begins(nil), true)
+	equal(t, begins(map[string]string{"search_path": "other"}), false)
 }
 
 // waitingCallers is more than any pool has connections.

@@ -40,6 +40,7 @@ type Store struct {
 	lanes
 	waited         *prometheus.CounterVec // by the name of a lane
 	dialect        dialect
+	session        string           // the name of its sessions in PostgreSQL
 	ring           *keyring.Keyring // nil without a secret key
 	sealer         *keyring.Sealer  // of credentials; nil without a secret key
 	now            func() time.Time
@@ -113,7 +114,7 @@ func New(c Config) (*Store, error) {
 		s.pools, err = openSQLite(rest, c)
 	case "postgres", "postgresql":
 		s.dialect = postgresDialect
-		s.pools, err = openPostgres(c)
+		s.pools, s.session, err = openPostgres(c)
 	default:
 		return nil, &InputError{"database URL", "it must start with sqlite: or postgres://"}
 	}
