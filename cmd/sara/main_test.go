@@ -104,6 +104,7 @@ func TestProcessWithPostgreSQL(t *testing.T) {
 		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
 		{"the secret key is changed under load", testSecretKeyRotation},
 		{"the archive and the database are restored", testRestoreDrill},
+		{"a restore refuses a database that a server uses", testRestoreBesideReplica},
 		{"secrets do not leak", testSecretsDoNotLeak},
 		{"a replica starts without it and a snapshot", testColdStartRefused},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,6 +76,31 @@ func testRestoreBesideServer(t *testing.T, binary string) {
 	c.Fails(command.ExitError, restore, "another process uses it")
 	p.stopped()
 	c.OK(restore...)
+}
+
+// A server would refuse all keys while the tables are replaced, so a restore into PostgreSQL names those that use it, with --force too.
+func testRestoreBesideReplica(t *testing.T, binary string, server *pgtest.Server) {
+	c := clitest.New(t, sara)
+	if err := os.Mkdir(c.Path("archive"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	restore := []string{"restore", c.Path("backup"), "--force"}
+	for _, database := range []string{server.NewDatabase(t), server.StartPooler(t)} {
+		used := c.With("SARA_DATABASE_URL=" + database)
+		used.OK("account", "add", "Acme", "--plan", "pro")
+		if _, err := os.Stat(c.Path("backup")); err != nil {
+			used.OK("backup", c.Path("backup"))
+		}
+		p, _, _ := serving(t, binary, used.Env)
+		used.Fails(command.ExitError, restore, "SARA_DATABASE_URL: ", fmt.Sprintf("is in use by process %d on ", p.command.Process.Pid),
+			": stop all servers first")
+		used.OK("account", "add", "Bob", "--plan", "pro")
+		p.stopped()
+		used.OK(restore...)
+		if list := used.OK("account", "list"); strings.Contains(list, "Bob") {
+			t.Errorf("accounts after the restore: %s", list)
+		}
+	}
 }
 
 // answers returns what a new server answers: a property, stored figures and live ones.

@@ -5,51 +5,75 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
 )
 
-// ReplaceDatabase fills a database by a restore. It refuses one that has accounts, unless it is forced. A file of SQLite is written
-// beside and then renamed, so that a failure changes nothing; kept is where the one that it replaces is then, empty if there was none.
+// ReplaceDatabase fills a database by a restore. It refuses one that another process uses, and one that has accounts, unless it is forced. A
+// file of SQLite is written beside and then renamed, so that a failure changes nothing; kept is where the one that it replaces is then,
+// empty if there was none.
 func ReplaceDatabase(ctx context.Context, s settings.Store, force bool, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
-	if s.DatabaseURL.File == inMemory {
+	switch {
+	case s.DatabaseURL.File == inMemory:
 		return "", settings.Errorf("SARA_DATABASE_URL", "%v ends with this command: name a file, or a PostgreSQL database", s.DatabaseURL)
-	}
-	if MissingFile(s.DatabaseURL) == "" {
-		if err := checkReplaceable(ctx, s, force); err != nil {
+	case s.DatabaseURL.File == "":
+		return "", replaceTables(ctx, s, force, restore)
+	case MissingFile(s.DatabaseURL) == "" && !force:
+		check := func(ctx context.Context, store *sqlstore.Store) error { return checkEmpty(ctx, s, store) }
+		if err := withConnected(ctx, s, check); err != nil {
 			return "", err
 		}
-	}
-	if s.DatabaseURL.File == "" {
-		return "", restoreInto(ctx, s, restore)
 	}
 	return replaceFile(ctx, s, now, restore)
 }
 
-// checkReplaceable returns an error for a database that has accounts.
-func checkReplaceable(ctx context.Context, s settings.Store, force bool) (err error) {
-	if force {
-		return nil
-	}
-	store, err := ConnectDatabase(ctx, s)
-	if err != nil {
-		return err
-	}
+// checkEmpty returns an error for a database that has accounts.
+func checkEmpty(ctx context.Context, s settings.Store, store *sqlstore.Store) error {
 	empty, err := store.IsEmpty(ctx)
 	if err == nil && !empty {
 		err = settings.Errorf("SARA_DATABASE_URL", "%v has accounts: restore into an empty database, or repeat the command with --force, which replaces everything in it", s.DatabaseURL)
 	}
-	return errors.Join(err, store.Close())
+	return err
 }
 
-func restoreInto(ctx context.Context, s settings.Store, restore func(context.Context, *sqlstore.Store) error) error {
+func withConnected(ctx context.Context, s settings.Store, do func(context.Context, *sqlstore.Store) error) error {
 	store, err := ConnectDatabase(ctx, s)
 	if err != nil {
 		return err
 	}
-	return errors.Join(restore(ctx, store), store.Close())
+	return errors.Join(do(ctx, store), store.Close())
+}
+
+// replaceTables restores into a database of PostgreSQL.
+func replaceTables(ctx context.Context, s settings.Store, force bool, restore func(context.Context, *sqlstore.Store) error) error {
+	return withConnected(ctx, s, func(ctx context.Context, store *sqlstore.Store) error {
+		if !force {
+			if err := checkEmpty(ctx, s, store); err != nil {
+				return err
+			}
+		}
+		if err := checkIdle(ctx, s, store); err != nil {
+			return err
+		}
+		return restore(ctx, store)
+	})
+}
+
+// checkIdle returns an error if another process uses the database, which takes a schema. A server would find the tables missing, then empty,
+// and refuse all keys; what a job writes would be lost, or make the restore fail.
+func checkIdle(ctx context.Context, s settings.Store, store *sqlstore.Store) error {
+	current, _, err := store.SchemaVersion(ctx)
+	if err != nil || current == 0 {
+		return err
+	}
+	others, err := store.OtherProcesses(ctx)
+	if err == nil && len(others) > 0 {
+		err = settings.Errorf("SARA_DATABASE_URL", "%v is in use by %s: stop all servers first", s.DatabaseURL, strings.Join(others, "; "))
+	}
+	return err
 }
 
 // replaceFile restores into a new file, and puts it in the place of the old one.
@@ -64,7 +88,7 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 	}
 	into := s
 	into.DatabaseURL = settings.SQLite(part)
-	if err := restoreInto(ctx, into, restore); err != nil {
+	if err := withConnected(ctx, into, restore); err != nil {
 		return "", errors.Join(err, removeDatabase(part))
 	}
 	kept, err = swap(part, file, now)

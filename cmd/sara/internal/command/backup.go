@@ -99,7 +99,7 @@ type restoreCommand struct {
 
 // Help is the longer help of the command.
 func (restoreCommand) Help() string {
-	return `Stop all servers first; it refuses a file of SQLite that one has open. It checks every file of the backup, and then replaces the database and writes the objects of the archive. The database may be of the other kind: a backup of SQLite can be restored into PostgreSQL.
+	return `Stop all servers first: it refuses a database that one uses, with --force too. It checks every file of the backup, and then replaces the database and writes the objects of the archive. The database may be of the other kind: a backup of SQLite can be restored into PostgreSQL.
 
 Without --force it refuses if there are accounts or archived objects. With --force, a file of SQLite that is replaced stays beside the new one, and objects that are not in the backup stay; PostgreSQL's tables are dropped. If a newer version of sara made them, nothing is changed: restore into an empty database instead.
 
