@@ -3,19 +3,12 @@ package settings
 import (
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
-	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
-
-	"sara/policy"
-	"sara/translate"
 )
 
 // A value is the type of a setting: the flag, variable or entry sets its text, and then it is parsed. The tag has the limits
@@ -41,100 +34,6 @@ func example(tag *kong.Tag) string {
 		return tag.Get("example")
 	}
 	return tag.Default
-}
-
-// HostPort is an address to listen on.
-type HostPort struct {
-	written
-	Host string
-	Port int
-}
-
-func (a *HostPort) parse(tag *kong.Tag) error {
-	host, port, err := net.SplitHostPort(a.text)
-	if err != nil || strings.ContainsAny(host, " /@") {
-		return fmt.Errorf("%q is not of the form HOST:PORT, such as %s", Mask(a.text), example(tag))
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil || number < 0 || number > 65535 {
-		return fmt.Errorf("the port of %q is not a number of 0 to 65535; write it like %s", a.text, example(tag))
-	}
-	a.Host, a.Port = host, number
-	return nil
-}
-
-// CheckPorts reports an admin listener on the same port as the public one.
-func CheckPorts(public, admin HostPort) error {
-	if public.Port == 0 || public.Port != admin.Port || !overlap(public.Host, admin.Host) {
-		return nil
-	}
-	return Errorf("SARA_ADMIN_LISTEN", "%q has the same port as SARA_LISTEN, %q; choose another, such as %s",
-		admin, public, net.JoinHostPort(admin.Host, strconv.Itoa(public.Port%65535+1)))
-}
-
-// overlap reports whether listeners on the two hosts cannot have the same port.
-func overlap(a, b string) bool {
-	for _, host := range []*string{&a, &b} {
-		if strings.EqualFold(*host, "localhost") {
-			*host = "127.0.0.1"
-		}
-		if ip, err := netip.ParseAddr(*host); *host == "" || err == nil && ip.IsUnspecified() {
-			return true // Go's wildcard listener for IPv6 takes IPv4 too
-		}
-	}
-	return strings.EqualFold(a, b)
-}
-
-// URL returns the URL at which this machine reaches a listener on the address.
-func (a HostPort) URL() string { return LocalURL(a.text) }
-
-// LocalURL returns the URL at which this machine reaches a listener on the address, such as 0.0.0.0:8080.
-func LocalURL(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "http://" + address
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port)
-}
-
-// URL is an absolute http or https URL without credentials, query and fragment.
-type URL struct{ written }
-
-func (u *URL) parse(tag *kong.Tag) error { return checkURL(u.text, example(tag)) }
-
-// BaseURL is a URL to which paths are appended.
-type BaseURL struct{ written }
-
-func (u *BaseURL) parse(tag *kong.Tag) error {
-	if err := checkURL(u.text, example(tag)); err != nil {
-		return err
-	}
-	if strings.HasSuffix(u.text, "/") {
-		return fmt.Errorf("%q ends with a slash, so paths of the API cannot be appended; leave the slash out", u.text)
-	}
-	return nil
-}
-
-// Or returns the URL, or else that of a listener.
-func (u BaseURL) Or(listener string) string {
-	if u.isSet() {
-		return u.text
-	}
-	return listener
-}
-
-func checkURL(text, example string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%q is not an absolute http or https URL, such as %s", Mask(text), example)
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%q has more than a scheme, a host and a path; write it like %s", Mask(text), example)
-	}
-	return nil
 }
 
 // Count is a number from the min of its tag, by default 1, to its max.
@@ -325,56 +224,3 @@ func (k *KeyPrefix) parse(*kong.Tag) error {
 	}
 	return nil
 }
-
-// PlanTable is a file with plans that override the built-in ones.
-type PlanTable struct {
-	written
-	table policy.Plans
-}
-
-func (p *PlanTable) parse(*kong.Tag) error {
-	file, err := os.Open(p.text)
-	if err != nil {
-		return fmt.Errorf("%w; name a YAML file like plans: {own: {requests_per_day: 5000}}, or leave the setting out to use the built-in plans", err)
-	}
-	p.table, err = policy.ReadPlans(file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.text, err)
-	}
-	return nil
-}
-
-// Table returns the built-in plans, with those of the file over them.
-func (p PlanTable) Table() policy.Plans {
-	if p.table == nil {
-		return policy.DefaultPlans()
-	}
-	return p.table
-}
-
-// AnomalyList is a file with known anomalies.
-type AnomalyList struct {
-	written
-	list translate.Anomalies
-}
-
-func (l *AnomalyList) parse(*kong.Tag) error {
-	file, err := os.Open(l.text)
-	if err != nil {
-		return fmt.Errorf("%w; name a YAML or JSON file with a list of anomalies, or leave the setting out to use the built-in list", err)
-	}
-	l.list, err = translate.ReadAnomalies(file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", l.text, err)
-	}
-	return nil
-}
-
-// List returns the anomalies of the file, nil without one.
-func (l AnomalyList) List() translate.Anomalies { return l.list }
