@@ -1,0 +1,158 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+const (
+	// backupLimit bounds the transaction of a dump or a load.
+	backupLimit = 4 * time.Hour
+	// longestDumpLine bounds a row of a dump. Credentials and notes have some kilobytes at most.
+	longestDumpLine = 16 << 20
+)
+
+// dumpedTables lists the tables of a dump, each after those that it refers to. Leases, which end by themselves, and what status counts
+// again are left out.
+func dumpedTables() []string {
+	return []string{"accounts", "people", "workspaces", "memberships", "connections", "properties", "property_shares", "api_keys",
+		"brand_terms", "page_groups", "annotations", "usage_counts", "replica_usage", "archive_states", "index_states", "index_sitemaps",
+		"index_sitemap_sets", "coverage_labels", "indexed_urls", "staged_inspections", "index_counts", "index_days", "inspection_counts",
+		"edition", "audit_log", "removed_properties"}
+}
+
+// A dumpedTable is the line of a dump before the rows of a table, which are JSON arrays. Both databases have the same tables, so a dump
+// of one can be loaded into the other.
+type dumpedTable struct {
+	Table   string   `json:"table"`
+	Columns []string `json:"columns"`
+	Kinds   []string `json:"kinds"` // of the columns: text, integer, boolean or bytes, which are in base64
+}
+
+// A Dump describes what Store.Dump wrote.
+type Dump struct {
+	Kind   string         // of the database
+	Schema int64          // its version
+	Rows   map[string]int // by table
+}
+
+// Dump writes the rows of all tables, as they are at one moment, while others write. Stored credentials stay sealed. The memory that it
+// takes does not depend on the number of rows.
+func (s *Store) Dump(ctx context.Context, w io.Writer) (Dump, error) {
+	current, known, err := s.SchemaVersion(ctx)
+	if err == nil && current != known {
+		err = fmt.Errorf("the schema has version %d, not %d: run sara migrate", current, known)
+	}
+	d := Dump{Kind: string(s.dialect), Schema: current, Rows: make(map[string]int)}
+	if err == nil {
+		err = snapshot(ctx, s.overview, backupLimit, func(ctx context.Context, tx *sql.Tx) error {
+			for _, table := range dumpedTables() {
+				rows, err := dumpTable(ctx, tx, w, table)
+				if err != nil {
+					return fmt.Errorf("table %s: %w", table, err)
+				}
+				d.Rows[table] = rows
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return Dump{}, fmt.Errorf("dump the %s database: %w", s.dialect, err)
+	}
+	return d, nil
+}
+
+func dumpTable(ctx context.Context, tx *sql.Tx, w io.Writer, table string) (count int, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT * FROM "+table)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	head, err := describe(table, rows)
+	if err != nil {
+		return 0, err
+	}
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	if err := lines.Encode(head); err != nil {
+		return 0, err
+	}
+	values, places := make([]any, len(head.Columns)), make([]any, len(head.Columns))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			return count, err
+		}
+		for i, kind := range head.Kinds {
+			if values[i], err = dumpValue(kind, values[i]); err != nil {
+				return count, fmt.Errorf("column %s: %w", head.Columns[i], err)
+			}
+		}
+		if err := lines.Encode(values); err != nil {
+			return count, err
+		}
+		count++
+	}
+	return count, rows.Err()
+}
+
+// describe returns the columns of a result.
+func describe(table string, rows *sql.Rows) (dumpedTable, error) {
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return dumpedTable{}, err
+	}
+	head := dumpedTable{Table: table}
+	for _, t := range types {
+		kind := ""
+		switch name := strings.ToUpper(t.DatabaseTypeName()); name {
+		case "TEXT":
+			kind = "text"
+		case "BIGINT", "INTEGER", "SMALLINT", "INT2", "INT4", "INT8":
+			kind = "integer"
+		case "BOOLEAN", "BOOL":
+			kind = "boolean"
+		case "BYTEA", "BLOB":
+			kind = "bytes"
+		default:
+			return head, fmt.Errorf("BUG: column %s has the type %s", t.Name(), name)
+		}
+		head.Columns, head.Kinds = append(head.Columns, t.Name()), append(head.Kinds, kind)
+	}
+	return head, nil
+}
+
+// dumpValue returns the JSON of a value. The databases' drivers differ in how they return it.
+func dumpValue(kind string, value any) (any, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case bool:
+		return v, nil
+	case int64:
+		if kind == "boolean" {
+			return v != 0, nil
+		}
+		return v, nil
+	case string:
+		if kind == "bytes" {
+			return base64.StdEncoding.EncodeToString([]byte(v)), nil
+		}
+		return v, nil
+	case []byte:
+		if kind == "text" {
+			return string(v), nil
+		}
+		return base64.StdEncoding.EncodeToString(v), nil
+	}
+	return nil, fmt.Errorf("BUG: a value of type %T", value)
+}

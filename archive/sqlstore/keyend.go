@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"sara/policy"
+)
+
+// RevokeKey revokes a key permanently, with immediate effect. It is idempotent.
+func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		p, revoked, err := endKey(ctx, tx, id, s.clock())
+		if err != nil {
+			return change{}, err
+		}
+		k, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+		if err != nil || !revoked {
+			return change{}, err
+		}
+		return k.change("key.revoke", p), nil
+	})
+	if err != nil {
+		return APIKey{}, fmt.Errorf("revoke key %q: %w", id, err)
+	}
+	return k, nil
+}
+
+// endKey lets a key end at a time, unless it ends earlier already; then changed is false. It returns the key's person.
+func endKey(ctx context.Context, tx *sql.Tx, id string, at time.Time) (p Person, changed bool, err error) {
+	p, err = one(ctx, tx, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = (SELECT person_id FROM api_keys WHERE id = $1)", id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, false, &NotFoundError{"key", id}
+	}
+	if err != nil {
+		return p, false, err
+	}
+	ended, err := affected(ctx, tx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND (revoked_at IS NULL OR revoked_at > $1)", at.UnixMilli(), id)
+	return p, ended > 0, err
+}
+
+// RevokeKeys revokes all keys of a person, and returns those that it revoked. It is idempotent.
+func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		p, err := findPerson(ctx, tx, person)
+		if err != nil {
+			return change{}, err
+		}
+		now := s.clock()
+		ids, err := all(ctx, tx, scalar[string], "SELECT id FROM api_keys WHERE person_id = $1 AND (revoked_at IS NULL OR revoked_at > $2) ORDER BY created_at, id",
+			p.ID, now.UnixMilli())
+		if err != nil {
+			return change{}, err
+		}
+		for _, id := range ids {
+			if _, _, err := endKey(ctx, tx, id, now); err != nil {
+				return change{}, err
+			}
+			k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+			if err != nil {
+				return change{}, err
+			}
+			if err := s.record(ctx, tx, k.change("key.revoke", p)); err != nil {
+				return change{}, err
+			}
+			revoked = append(revoked, k)
+		}
+		return change{}, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("revoke the keys of %q: %w", person, err)
+	}
+	return revoked, nil
+}
+
+// RotateKey replaces a key by one with the same person, scopes, workspace, addresses and name, whose hash is given. The old key works for
+// the overlap, and then counts as revoked. The limit of the plan does not apply, because the old key no longer counts. A key that
+// is revoked or expired is a ConflictError. The new key expires as long after now as the old one did after its creation.
+func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, overlap time.Duration) (k, old APIKey, err error) {
+	newKeyID, err := newID()
+	if err != nil {
+		return APIKey{}, APIKey{}, err
+	}
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		now := s.clock()
+		if old, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); errors.Is(err, sql.ErrNoRows) {
+			return change{}, &NotFoundError{"key", id}
+		} else if err != nil {
+			return change{}, err
+		}
+		if problem := old.notWorking(now); problem != "" {
+			return change{}, &ConflictError{"key", problem + ": create another one"}
+		}
+		p, _, err := endKey(ctx, tx, id, now.Add(overlap))
+		if err != nil {
+			return change{}, err
+		}
+		k = old.successor(newKeyID, now)
+		// The foreign key may have no value, so it is copied.
+		_, err = tx.ExecContext(ctx, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, allowed_from, hash, created_at, expires_at)"+
+			" SELECT $1, person_id, workspace_id, name, scopes, allowed_from, $2, $3, $4 FROM api_keys WHERE id = $5",
+			k.ID, hash[:], now.UnixMilli(), optionalMillis(k.ExpiresAt), old.ID)
+		if err != nil {
+			return change{}, err
+		}
+		if old, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); err != nil {
+			return change{}, err
+		}
+		c := k.change("key.rotate", p)
+		c.details["replaces"], c.details["replaced_until"] = old.ID, old.RevokedAt.Format(time.RFC3339)
+		return c, nil
+	})
+	if err != nil {
+		return APIKey{}, APIKey{}, fmt.Errorf("rotate key %q: %w", id, err)
+	}
+	return k, old, nil
+}
+
+// notWorking says why a key cannot be rotated, empty if it can.
+func (k APIKey) notWorking(now time.Time) string {
+	switch {
+	case k.RevokedAt != nil && k.RevokedAt.After(now):
+		return "it has been rotated already, and ends at " + k.RevokedAt.Format(time.RFC3339)
+	case k.RevokedAt != nil:
+		return "it is revoked"
+	case k.ExpiresAt != nil && !k.ExpiresAt.After(now):
+		return "it has expired"
+	}
+	return ""
+}
+
+// successor is the key that replaces k.
+func (k APIKey) successor(id string, now time.Time) APIKey {
+	next := k
+	next.ID, next.CreatedAt, next.RevokedAt, next.LastUsed = id, now, nil, nil
+	if k.ExpiresAt != nil {
+		expires := now.Add(k.ExpiresAt.Sub(k.CreatedAt))
+		next.ExpiresAt = &expires
+	}
+	return next
+}
