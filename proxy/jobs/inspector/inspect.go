@@ -210,81 +210,6 @@ func (x *inspection) finish(err error) {
 	x.stop()
 }
 
-// unanswered is an outage for one URL while others are answered.
-type unanswered struct{ error }
-
-func (u unanswered) Unwrap() error { return u.error }
-
-func isUnanswered(err error) bool {
-	_, ok := errors.AsType[unanswered](err)
-	return ok
-}
-
-// inspectURL inspects one URL with retries. It does not retry while other URLs are answered: then the URL is the problem.
-func (x *inspection) inspectURL(ctx context.Context, url string) (status upstream.Inspection, err error) {
-	err = x.retry(x.active, x.task.Property, func() error {
-		status, err = x.call(ctx, url)
-		if err != nil && schedule.KindOf(err) == upstream.Unavailable && !errors.Is(err, errDayUsedUp) && x.othersAnswered() {
-			return unanswered{err}
-		}
-		return err
-	})
-	return status, err
-}
-
-// othersAnswered reports whether the last URL that was inspected in this run was answered.
-func (x *inspection) othersAnswered() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.task.Inspected > 0 && x.rejected == 0
-}
-
-// call makes one call when the limits, the traffic of customers and the quota allow it.
-func (x *inspection) call(ctx context.Context, url string) (upstream.Inspection, error) {
-	p := x.task.Property
-	limit := schedule.Limit{Name: "site " + p.Site, PerMinute: x.config.PerSite, Burst: min(maxBurst, x.config.PerSite/burstFraction)}
-	if err := x.config.Pace(x.active, &x.limiter, limit); err != nil {
-		return upstream.Inspection{}, err
-	}
-	if err := x.lost.Err(p.ConnectionID); err != nil {
-		return upstream.Inspection{}, err
-	}
-	calling, cancel := withGrace(ctx, callGrace)
-	defer cancel()
-	status, err := x.config.Gateway.Inspect(calling, p.Target, url, func(context.Context) error { return x.takeQuota(p) })
-	x.lost.Note(p.ConnectionID, err)
-	return status, err
-}
-
-// withGrace returns a context that ends d after ctx does: the quota of a call in flight is spent, and its answer may be near.
-func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if schedule.Sleep(longer, d) == nil {
-			cancel()
-		}
-	})
-	return longer, func() { stop(); cancel() }
-}
-
-// takeQuota waits until an inspection is granted.
-func (x *inspection) takeQuota(p Property) error {
-	for {
-		granted, wait, err := x.config.Quota.Take(x.active, p.Site, x.calendar.Day(x.config.Now()))
-		switch {
-		case err != nil:
-			return fmt.Errorf("count an inspection: %w", err)
-		case granted:
-			return nil
-		case wait <= 0:
-			return errDayUsedUp
-		}
-		if err := schedule.Sleep(x.active, wait); err != nil {
-			return err
-		}
-	}
-}
-
 // UnknownLabel is the notice of a coverage label that maps to no bucket.
 type UnknownLabel string
 
@@ -306,29 +231,4 @@ func (x *inspection) stage(ctx context.Context, url string, status upstream.Insp
 		defer cancel()
 		return x.config.Store.StageInspection(saving, p.PropertyID, result)
 	})
-}
-
-// retry calls try until it succeeds, fails for good, or has used up its attempts. An outage is retried with exponential
-// backoff. A quota error is retried once, because it may be about the minute; if not, it is about the day.
-func (r *run) retry(ctx context.Context, p Property, try func() error) error {
-	for failed, overQuota := 1, false; ; failed++ {
-		err := try()
-		if err == nil || context.Cause(ctx) != nil {
-			return err
-		}
-		pause, again := schedule.Backoff(r.config.RetryPause, failed)
-		switch kind := schedule.KindOf(err); {
-		case errors.Is(err, errDayUsedUp), isUnanswered(err):
-			return err
-		case kind == upstream.Unavailable && again:
-		case kind == upstream.Quota && !overQuota:
-			overQuota, pause = true, r.config.RetryPause
-		default:
-			return err
-		}
-		r.config.Progress.Paused(p.Target, r.config.Now().Add(pause), err)
-		if err := schedule.Sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
 }
