@@ -121,3 +121,13 @@ func (b *Testbed) seedPeople(ctx context.Context, account, workspace string, peo
 	b.Keys = append(b.Keys, keys)
 	return nil
 }
+
+// Archive imports a history of a property into the archive, as CSV for sara archive import.
+func (b *Testbed) Archive(ctx context.Context, domain string, history []byte) error {
+	file, err := b.write("history-"+domain+".csv", history)
+	if err != nil {
+		return err
+	}
+	_, err = b.run(ctx, "archive", "import", domain, file)
+	return err
+}

@@ -221,3 +221,13 @@ func (b *Testbed) database(c Config) (url string, err error) {
 	}
 	return b.Postgres.URL, nil
 }
+
+// AddServer starts a server other than sara, which prints "listening on" and its address, and returns the address.
+func (b *Testbed) AddServer(program string, args ...string) (address string, pid int, err error) {
+	p, err := b.start(nil, program, args...)
+	if err != nil {
+		return "", 0, err
+	}
+	address, err = p.Await("listening on ")
+	return address, p.PID, err
+}
