@@ -128,6 +128,17 @@ func (c *Config) check() error {
 	return nil
 }
 
+// setDefaults sets what may be left out.
+func (c *Config) setDefaults() {
+	c.DocsURL = cmp.Or(c.DocsURL, c.BaseURL+docs.Path)
+	if c.Slots == nil {
+		c.Slots = cpubound.New()
+	}
+	if c.Anomalies == nil {
+		c.Anomalies = translate.KnownAnomalies()
+	}
+}
+
 func isKeyPrefix(s string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789"
 	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, allowed) == ""
@@ -141,13 +152,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the server: %w", err)
 	}
-	c.DocsURL = cmp.Or(c.DocsURL, c.BaseURL+docs.Path)
-	if c.Slots == nil {
-		c.Slots = cpubound.New()
-	}
-	if c.Anomalies == nil {
-		c.Anomalies = translate.KnownAnomalies()
-	}
+	c.setDefaults()
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return nil, err
@@ -155,10 +160,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	gate := policy.NewGate(policy.Config{
 		Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 	})
-	responses, err := cache.New(cache.Config{
-		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
-		Slots: c.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
-	})
+	responses, err := newCache(&c)
 	if err != nil {
 		return nil, err
 	}
@@ -180,8 +182,8 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 		cache: responses, metrics: newMetrics(c.Registry, c.Version), mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		heads: sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
+		forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader)), database: storeHealth{ping: c.Store.Ping, now: c.Now},
 	}
-	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)
 	}
@@ -189,7 +191,6 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	if s.reference, err = referenceFor(&s.config); err != nil {
 		return nil, err
 	}
-	s.database = storeHealth{ping: c.Store.Ping, now: c.Now}
 	if err := c.Registry.Register(newReadiness(s)); err != nil {
 		return nil, err
 	}
@@ -197,4 +198,11 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	s.edge = s.newEdge(routes)
 	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample, c.Registry)
 	return s, nil
+}
+
+func newCache(c *Config) (*cache.Cache, error) {
+	return cache.New(cache.Config{
+		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{},
+		FillTimeout: fillTimeout, Slots: c.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
+	})
 }
