@@ -163,26 +163,7 @@ func (r *Rows) readRow(w *bodyWindow) error {
 		if err != nil {
 			return err
 		}
-		member := 0
-		switch name {
-		case "keys":
-			member = sawKeys
-			key, err = s.key()
-		case "clicks":
-			member = sawClicks
-			m.Clicks, err = s.count()
-		case "impressions":
-			member = sawImpressions
-			m.Impressions, err = s.count()
-		case "ctr":
-			member = sawCTR
-			m.CTR, err = s.fraction()
-		case "position":
-			member = sawPosition
-			m.Position, err = s.fraction()
-		default:
-			err = s.skip()
-		}
+		member, err := s.rowMember(name, &key, &m)
 		if seen&member != 0 {
 			err = errors.New("it is there twice")
 		}
@@ -205,6 +186,28 @@ func (r *Rows) readRow(w *bodyWindow) error {
 	}
 	r.add(key, m)
 	return nil
+}
+
+// rowMember reads the value of a member of a row into key or m. The result is its bit of seen, 0 for a member that is skipped.
+func (s *scanner) rowMember(name string, key *rowKey, m *Metrics) (member int, err error) {
+	switch name {
+	case "keys":
+		*key, err = s.key()
+		return sawKeys, err
+	case "clicks":
+		m.Clicks, err = s.count()
+		return sawClicks, err
+	case "impressions":
+		m.Impressions, err = s.count()
+		return sawImpressions, err
+	case "ctr":
+		m.CTR, err = s.fraction()
+		return sawCTR, err
+	case "position":
+		m.Position, err = s.fraction()
+		return sawPosition, err
+	}
+	return 0, s.skip()
 }
 
 // setCTR sets the ctr that the upstream computes. It is an error if that is beyond the range of a ctr.
