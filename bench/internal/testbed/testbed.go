@@ -134,11 +134,7 @@ func (b *Testbed) configure(c Config) error {
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "SARA_") { // the settings of another sara
-			b.env = append(b.env, variable)
-		}
-	}
+	b.env = inherited()
 	database, err := b.database(c)
 	if err != nil {
 		return err
@@ -170,6 +166,11 @@ func (b *Testbed) configure(c Config) error {
 		b.env = append(b.env, "SARA_REDIS_URL="+url)
 	}
 	return nil
+}
+
+// inherited returns the environment of this process without the settings of another sara.
+func inherited() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SARA_") })
 }
 
 // start starts a program with the testbed's environment.
