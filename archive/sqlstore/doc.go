@@ -12,22 +12,23 @@
 //
 // A lease lets one process at a time do a job: one row, which a holder keeps until it releases the lease or lets it expire.
 //
-// A migration leaves what the version before reads and writes, because both run while an update rolls out; a later one removes it.
+// A migration keeps everything that the previous version reads and writes, because both versions run during a rolling update; a later
+// migration removes it.
 //
 // One set of queries and one set of migrations serves both databases. Placeholders are numbered in order of appearance, times
 // are stored as Unix milliseconds, and whatever must sort alike in both databases is stored as bytes.
 //
-// Connections are in separate bounded pools: look-ups of keys and properties, what requests list, and writes. Within a pool, the
-// queries of one group of tables leave a connection to the others, so that a lock on a table holds up only what reads that table.
-// Nothing belongs to a database session, so that a pooler in transaction mode may be in front. SQLite is in this process: there, the
-// look-ups are prepared statements.
+// A server has separate bounded pools of connections (bulkheads): for look-ups of keys and properties, for lists, for writes and leases,
+// and one connection for Ping. Within a pool, each group of tables has a lane that is narrower than the pool, so that a lock on a table
+// delays only the queries of that group. No query depends on the session, so a pooler in transaction mode may be in front of PostgreSQL.
+// SQLite would parse a query at every call, so its look-ups are prepared statements.
 //
 // Methods for administration take a reference, which is an id or a name, and change the database in one transaction. Methods
 // that serve requests take ids, run few queries that use indexes, and never lock. Every call except Migrate has a timeout of
 // its own, regardless of its context.
 //
-// A Store is safe for concurrent use, also by several processes on one database. Generation invalidates the caches of this
-// process after a write; other processes poll Edition.
+// A Store is safe for concurrent use, also by several processes on one database. Caches of this process compare Generation, which increases
+// with each of its administrative writes; those of other processes poll Edition.
 //
 // Errors of the database are wrapped with the operation, and a failed write leaves no trace. Errors that a user can act on are
 // typed: InputError, ConflictError, NotFoundError, AmbiguousError, ExistsError, KeyLimitError, SchemaError, ErrNoSecretKey, WrongKeyError,
