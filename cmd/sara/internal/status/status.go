@@ -1,7 +1,9 @@
 // Package status shows an operator the health of a deployment: replicas, Redis, database, object store, connections, archive, index
 // coverage and budgets. A [Report] is for the command sara status; [Register] exports the parts that alerts need as metrics.
 //
-// Each part reads what it can, and reports what it could not read. Nothing is changed.
+// Each part reads what it can, and reports what it could not read. To count over all accounts, connections and
+// properties is expensive, so a replica stores its counts for the other replicas, and for sara status if there are many
+// ([Metrics.Refresh]). Nothing else is written; sara status writes nothing.
 package status
 
 import (
