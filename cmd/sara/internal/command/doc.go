@@ -1,19 +1,20 @@
-// Package command is sara's command line: one file a command, with its flags, its help and what it does.
+// Package command is sara's command line. Each command is in a file of its own, with its flags, its help and its code.
 //
-// The definition of all commands is the type commands, from which kong parses a command line. Run builds only the part that the command line
-// names. It then works in three steps, each of which reports what is wrong and ends with an exit status of its own:
+// The type commands defines all commands, for kong. Program.Run builds only the part of this grammar that the command line names. It then
+// takes three steps, each with its own exit status if it fails:
 //
-//   - parse: kong assigns arguments and flags, and the text of each setting from its flag, its variable or the settings file. A command line
-//     that cannot be parsed, or has an empty flag, ends with ExitUsage.
-//   - settings: package settings parses all settings of the command at once, so that all wrong ones are reported together. The status is
+//   - Parse: kong assigns arguments and flags, and the text of each setting from its flag, its variable or the settings file. The status is
+//     ExitUsage for a command line that cannot be parsed or has an empty flag, and ExitError for a settings file that is wrong.
+//   - Settings: package settings parses all settings of the command at once, so that all wrong ones are reported together. The status is
 //     ExitError.
-//   - run: the method Run of the command gets what it names among a context, a Console, the Loader of the settings and the build. Its error is
-//     printed with the origin of the setting that it is about, and with advice if the text names no fix. The status is ExitError; ExitUsage if a
-//     value of the command line is wrong whatever is stored; or 128 plus the number of the signal if the context was ended by an Interruption.
+//   - Run: kong calls the command's method Run, and passes those parameters that it declares: a context, a Console, the Loader of the
+//     settings and the build. An error is printed with the origin of the setting that it is about, and with advice if its text names no
+//     fix. The status is ExitUsage if a value of the command line could never be valid, 128 plus the number of the signal if an
+//     Interruption ended the context, and ExitError otherwise.
 //
-// A new command is a struct in a file of its own with a method Run, and a field of commands or of a group with help and an example. It embeds
-// the groups of settings that it needs; storeFlags opens the database. It prints tables and JSON through package console, and errors are
-// returned. Tests check that every command has an example that parses, and that completion knows it.
+// To add a command, write a struct with a method Run in a file of its own, and add a field to commands or to a group, with help and an
+// example. The struct embeds the groups of settings that it needs; storeFlags opens the database. Run prints tables and JSON through
+// package console, and returns errors. Tests check that every command has an example that parses, and that completion knows it.
 //
-// The package has no state, and neither signals nor limits: what belongs to a process is in package main.
+// The package has no state. Signals and resource limits belong to the process, so they are in package main.
 package command
