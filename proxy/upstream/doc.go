@@ -11,7 +11,7 @@
 //  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns, sealed, over Redis.
 //  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden.
 //  3. Circuit breakers: those of the property, its connection and the upstream admit the call, or it is refused.
-//  4. Token, if the call is charged for: a dead one refuses now rather than in step 6, because by then the charge is made.
+//  4. Token, if the call is charged for: dead credentials refuse the call here rather than in step 6, after the charge.
 //  5. Charge: the hook of the caller. Jobs pass nil; their calls are free.
 //  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries. It asks for a partial response: of
 //     each row the keys, clicks, impressions and position, from which ctr follows. A whole response is read as well. The rows are
@@ -42,39 +42,39 @@
 //
 // Only failures that may be transient are retried: three attempts in all, with exponential backoff and jitter, and no attempt
 // that could not begin before the caller's deadline. Queries only read, so a retry is harmless. An access token that is
-// refused with 401 is replaced once inside an attempt; if the fresh one is refused as well, the connection counts as revoked.
+// refused with 401 is replaced once within an attempt; if the new token is refused as well, the connection counts as revoked.
 // Refreshes of one connection's token are coalesced (singleflight).
 //
-// A network connection is used again only if nothing has arrived on it since its last answer, and that was no 5xx: a proxy in between
-// that answers twice, or late, must not give one property the figures of another.
+// A network connection is reused only if nothing has arrived on it since its last answer, and that answer was no 5xx: otherwise, a proxy
+// in between that answers twice or late could give one property the figures of another.
 //
 // # Circuit breakers
 //
-// A circuit breaker leaves alone what fails, and nothing else. For ten seconds it refuses calls as Unavailable, with the remaining
-// time as RetryAfter. Then it is half-open: it admits one call as a probe, which closes it or opens it for another ten seconds.
-// Only calls without an answer are failures, retries included; a refusal is an answer. There are three levels:
+// Circuit breakers stop the calls to what fails, and no others. An open one refuses calls for ten seconds as Unavailable, with the
+// remaining time as RetryAfter. Then it is half-open: it admits one call as a probe, which closes it or opens it for another ten seconds.
+// A call fails if it gets no answer, retries included; a refusal by the upstream is an answer. There are three levels:
 //
 //	property    opens after five failures in a row
 //	connection  opens after five failures in a row at three or more of its properties
 //	upstream    opens when half of the last calls have failed, at properties of three or more connections; these are at most
 //	            100 calls and at least 10, all within 20 seconds
 //
-// A call passes if all three levels admit it, and is the probe of every one that is half-open. A success closes all three. A
-// failure counts on a level only if the circuits below it are closed. So a property counts at most five failures on the upper
-// levels until it succeeds, its failing probe keeps no upper level open, and others go on. A probe that does not end is waited
-// for during five seconds, one second on the levels above an open circuit. Then the next call is the probe. So a recovered
-// upstream is in use again after at most 15 seconds. Circuits that are not used for five minutes close.
+// A call passes if all three levels admit it, and is the probe of every level that is half-open. A success closes all three, except that
+// a call from before the property's circuit opened does not close that one. A failure counts on a level only if the circuits below it are
+// closed. So until it succeeds, a property causes at most five failures on the upper levels, and its failing probes keep no upper level
+// open for others. A level waits five seconds for its probe, or one second if a circuit below is open; then the next call is the probe.
+// So a recovered upstream is in use again after at most 15 seconds. Circuits that are not used for five minutes close.
 //
-// The list of sites concerns no property, only the upper levels. Sitemaps and URL inspections have circuits of their own on all
-// levels, because jobs inspect thousands of URLs in the background: their failures must not block customers, nor the other way
-// round. So has each token endpoint, one level, which counts attempts. Each process has its own circuits: at most 20,000 of
-// properties and 5,000 of connections, for those that fail.
+// The list of sites concerns the upper two levels only. Sitemaps and URL inspections have circuits of their own on all levels, because
+// jobs inspect thousands of URLs in the background: their failures must not block customers, and vice versa. Each token endpoint has a
+// circuit of one level, which counts attempts. Each process has its own circuits, and keeps only those of properties (at most 20,000) and
+// connections (at most 5,000) that fail.
 //
 // # Secrets
 //
 // Credentials are read from the store for each token refresh, about once an hour, and dropped after it. Only access tokens stay
-// in memory. No error holds a token, a credential or a request header: texts of servers are truncated and cleaned of every
-// secret that the request carried.
+// in memory. No error contains a token, a credential or a request header: texts from servers are truncated, and every secret of the
+// request is removed from them.
 //
 // All methods are safe for concurrent use.
 package upstream
