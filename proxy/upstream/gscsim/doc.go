@@ -1,12 +1,12 @@
 // Package gscsim simulates Google Search Console over HTTP: search analytics, sites, sitemaps, URL inspection, the OAuth
-// consent page and token endpoint, and also the sitemap files on the sites' own web servers. It is the upstream of the demo, the tests and the
-// benchmarks. It imports nothing of the project, so it is an independent oracle.
+// consent page and token endpoint, and also the sitemap files on the sites' own web servers. It is the upstream of the demo, the tests
+// and the benchmarks. It imports nothing of the project, so it is an independent oracle.
 //
 // # What it promises
 //
 // Google's generated Go client cannot tell it from the real service, within what it simulates. Paths, request fields, enum
 // spellings, defaults, error envelopes, documented messages, number formats and the order of rows follow the real service. The
-// figures are a pure function of (Seed, Site, day): it stores no state, and two servers with the same Config give the same
+// figures are a pure function of (Seed, Site, day): no figures are stored, and two servers with the same Config give the same
 // answers. Every answer is computed from the same cells (query, page, country, device and hour of one day), so all dimensions
 // agree with each other:
 //
@@ -29,17 +29,17 @@
 // # The sites' own servers
 //
 // A GET whose host and path are those of a sitemap returns the file. The index names the other files, each of which lists about
-// half of the pages. Web returns the same without a network, so the sites need no DNS names. Pages that are "Indexed, not
+// half of the pages. Web returns the same files without a network, so the sites need no DNS names. Pages that are "Indexed, not
 // submitted in sitemap" are in no file. One in twenty addresses in the files is not a page yet, so its state is "URL is unknown to
-// Google". The API's submitted counts are those of the files. A site of more than some 90,000 pages has files longer than the
+// Google". The API's submitted counts are those of the files. The files of a site with more than about 90,000 pages are longer than the
 // protocol allows. These requests are not Search Console calls: they are not counted, and faults do not apply to them.
 //
 // # Consent
 //
 // A GET of /o/oauth2/v2/auth is the consent page for the Clients of the Config: a form with the accounts and the scopes, whose
 // answer sends the browser to the loopback address of the request, with a code or with access_denied. The token endpoint exchanges
-// a code once, within ten minutes, for the verifier of PKCE that belongs to its challenge. Codes and tokens carry their content, so
-// only exchanged codes are remembered. A request that Google's page refuses gets the page with the error code, and no redirect.
+// a code once, within ten minutes, if the PKCE verifier matches the code's challenge. Codes and tokens carry their content, so only
+// exchanged codes are stored. A request that Google's page refuses gets the page with the error code, and no redirect.
 // GET /_sim/client.json returns the file of the first client.
 //
 // # What it does not simulate
@@ -52,12 +52,14 @@
 // the real service returns fewer of the long tail for one long range than for its days one by one.
 //
 // No public source records the messages for a missing or inverted date, a row limit or start row out of range, an invalid regular
-// expression, hourly data that is not grouped by hour, and an unknown sitemap, nor this API's message for an invalid field selection: callers must not depend on their text.
+// expression, hourly data that is not grouped by hour, and an unknown sitemap, nor this API's message for an invalid field selection:
+// callers must not depend on their text.
 //
 // # Control
 //
 // GET /_sim/calls returns the number of requests received; PUT /_sim/faults replaces the faults in force; PUT /_sim/published sets
-// the last published day of a site. All are also methods of Server. A dropped connection is http.ErrAbortHandler, which net/http turns into a closed connection.
+// the last published day of a site. All are also methods of Server. To drop a connection, the handler panics with http.ErrAbortHandler,
+// and net/http closes the connection.
 //
 // A Server is safe for concurrent use. It builds the world of a site and the totals of a day on first use, and keeps them; Servers
 // can share them (Worlds). An answer holds its groups in memory, and at most GOMAXPROCS answers are computed at a time.
