@@ -3,7 +3,8 @@
 // One binary: serve runs the API, demo runs it with a simulated Search Console, and the other commands change or list the contents of the
 // database. They print a table or, with --json, one JSON object or array. Commands that people run in sequence, such as account add,
 // workspace add and key create, print the next one on standard error, but not with --json. The commands are in internal/command, and the
-// packages beside it are the parts that they share. Here is what belongs to the process: signals, limits and the protection of its memory.
+// packages beside it are the parts that they share. This package has what belongs to the process: signals, limits and the protection of
+// its memory.
 //
 // Status shows an operator the health of all replicas, Redis, the database, the object store, connections, archive, index coverage and
 // budgets. It is read-only and consumes no budget. A part that it cannot read shows the reason, and the others are shown. The exit
@@ -22,7 +23,7 @@
 // A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An error about a
 // setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit status is 1 for them, 2 for
 // a command line that cannot be parsed or has a value that is never valid, and 128 plus the number of the signal for a command that one
-// interrupted. A variable SARA_… that is no setting is an error. Only account add, migrate, restore and serve create a database file. No
+// interrupted. An unknown variable SARA_… is an error. Only account add, migrate, restore and serve create a database file. No
 // output, log or error has a secret, except for key create and key rotate, which print the new key once, and for demo, whose keys open
 // nothing but the demo.
 //
