@@ -4,8 +4,8 @@
 //
 // Each trial starts a new sara process with the limits that deploy ships (GOMEMLIMIT=640MiB, SARA_CACHE_BYTES=256MiB) in a memory
 // cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants, in a process of their own,
-// ask all along: cached questions at a fixed rate, some of them on new connections, and a few cold ones. One account, or a
-// stranger, then does what the trial is about. The abuser and the simulator, which run on other machines in production, use
+// send requests all along: cached ones at a fixed rate, some of them on new connections, and a few cold ones. One account, or
+// a client without a key, then attacks as the trial describes. The abuser and the simulator, which run on other machines in production, use
 // processors that are idle (SCHED_IDLE) if the program runs as root. The trials:
 //
 //	movers    a Pro key's minute of cold movers at once, with upstream bodies of 10 MB
@@ -17,14 +17,14 @@
 //	guesses   8,000 guesses of keys from one IPv6 /64, and 2,000 strings that are no keys
 //	rows      one account's rows flood a small Redis that also counts the budgets
 //	split     the same with the rows on a Redis of their own (SARA_REDIS_CACHE_URL)
-//	copies    one account reads long copies from Redis as fast as it can, by a replica with little memory
+//	copies    one account reads long copies from Redis as fast as it can, through a replica with little memory
 //	failing   the upstream fails for one account's property
 //	lapsed    404, 405, and the 403 of a lapsed plan, with valid keys
 //
-// A trial passes if the process lives and stays inside its memory, quiet tenants get no error and are answered in good time
-// (at most twice as late as before, or within 250 ms), every refusal of the abuser is in sara's error envelope and says when
-// to try again, and what the trial is about holds, such as that a used-up day stays used up. Where no cgroup can be created,
-// the program says so, and bounds the peak of the resident memory instead.
+// A trial passes if the process survives within its memory limit, quiet tenants get no error and are answered in time (at most
+// twice as late as before, or within 250 ms), every refusal of the abuser is in sara's error envelope and states when to try
+// again, and the trial's own condition holds, such as that a used-up day stays used up. Where no cgroup can be created, the
+// program reports that, and bounds the peak of the resident memory instead.
 //
 // With -for, it runs all trials' abuse in turns on one sara instead, with faults of Redis, the database and the upstream, and
 // prints a line for each turn. Then quiet tenants may get the errors that a fault is documented to cause, and no others.
