@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"sara/archive/tablefile"
 	"sara/translate"
 )
 
@@ -46,19 +45,16 @@ func readLog(path string) (_ *exportLog, err error) {
 }
 
 func (l *exportLog) read(in Input) (err error) {
-	file, err := tablefile.Open(in.Path)
+	file, cells, err := in.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	names, err := in.columns()
-	if err == nil {
-		err = file.Choose(names...)
-	}
-	cells := make([]tablefile.Cell, len(names))
-	for err == nil {
-		if err = file.Read(cells); err != nil {
-			break
+	for {
+		if err := file.Read(cells); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
 		}
 		date, ok := cells[dateColumn].Date()
 		if !ok {
@@ -71,8 +67,4 @@ func (l *exportLog) read(in Input) (err error) {
 			l.url[date] = true
 		}
 	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }

@@ -182,6 +182,22 @@ func (in Input) columns() ([]string, error) {
 	return columns, nil
 }
 
+// open opens the file of an input, with a cell for each of the columns that are read of it.
+func (in Input) open() (*tablefile.File, []tablefile.Cell, error) {
+	file, err := tablefile.Open(in.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := in.columns()
+	if err == nil {
+		err = file.Choose(names...)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, make([]tablefile.Cell, len(names)), nil
+}
+
 // IsIgnorable reports whether a file of a folder is none of the export, such as a text for people.
 func (in Input) IsIgnorable() bool {
 	isText := in.Err != nil || in.Format == tablefile.CSV

@@ -74,24 +74,16 @@ func (i *ingest) order(ids []fileID) []int {
 }
 
 func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) {
-	file, err := tablefile.Open(in.Path)
+	file, cells, err := in.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	names, err := in.columns()
-	if err == nil {
-		err = file.Choose(names...)
-	}
-	if err != nil {
-		return err
-	}
 	at := partial{fileID: id}
 	skip := int64(0)
 	if c := i.state.Current; c != nil && c.fileID == id {
 		skip = c.Rows // they are in the runs
 	}
-	cells := make([]tablefile.Cell, len(names))
 	for {
 		if at.Rows%checkEvery == 0 {
 			i.report(i.before + file.Position())
