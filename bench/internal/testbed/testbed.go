@@ -1,6 +1,7 @@
-// Package testbed sets up the processes and data for a measurement of sara: a built binary, any number of replicas of it, a
-// Redis, a SQLite database that sara's own commands have filled, and the simulated Search Console in this process. It uses
-// sara from outside only: commands, environment, HTTP.
+// Package testbed sets up the processes and data for a measurement of sara: a built binary, any number of replicas of it, the
+// servers that they use, and the simulated Search Console in this process. These servers are Redis, alone or in a group
+// (Sentinel or Cluster), SQLite or PostgreSQL, with PgBouncer or without, and a folder or an S3 store for the archive; Config
+// selects them. sara's own commands fill the database. The package uses sara from outside only: commands, environment, HTTP.
 //
 // Everything listens on free ports of 127.0.0.1, keeps its files in a temporary folder, and ends with Close. Child processes
 // end with this process, even if it is killed. A Testbed belongs to one goroutine.
