@@ -1,5 +1,5 @@
-// Package backup writes a deployment into a folder, and reads it back: the rows of the database, and the objects of the archive. The
-// servers may go on meanwhile.
+// Package backup writes a deployment into a folder, and restores it: the rows of the database, and the objects of the archive. Servers may
+// run during a backup, but not during a restore.
 //
 // The folder has manifest.json, database.jsonl.gz, the folder archive, and SHA256SUMS, which sha256sum -c checks. The manifest is
 // written last: a folder without one is an interrupted backup. Secret keys are never in it; stored credentials stay sealed with them.
