@@ -8,19 +8,23 @@
 // are missing there, and those that are not final. This makes a run idempotent: after one that was interrupted, killed or
 // repeated, the next run queries what is missing, and the archive ends with the same bytes as after a single run.
 //
-// The oldest day comes first: the upstream drops that one next, and a month is written when it is whole. The upstream still changes
-// days that it has published, so the last two that it has published for certain, and all days after them, are provisional: they are
-// queried again on later runs. A day that the upstream does not show yet, or has not published by the rule of translate.KnownDays, is
-// left for a later run: answers and archive call the same days unknown. Nor is a day archived that the upstream has lost at the start
-// of its window (translate.LostUntil). When the upstream contradicts itself about a day, or refuses it, the day is not archived and the
-// result says so: the others are. Rows of one key are added up, and rows without a key are left out.
+// The oldest day comes first, because the upstream drops it next; a month is written when it is complete. The upstream still changes
+// recently published days. So the last two days that it has certainly published, and all later ones, are provisional: later runs query
+// them again. Some days are left out:
+//
+//   - A day that the upstream does not show yet, or has not published by the rule of translate.KnownDays, is left for a later run. So
+//     answers and archive treat the same days as unknown.
+//   - A day that the upstream has lost at the start of its window is not archived (translate.LostUntil).
+//   - A day about which the upstream contradicts itself, or which it refuses, is not archived, and the result reports it.
+//
+// Rows with the same key are added up, and rows without a key are left out.
 //
 // # How it behaves
 //
 // Its rate stays well below the upstream's limits for a site and for a user, and it yields to customers' requests, up to a
-// limit. Several properties are collected at once. One that fails ends by itself, or backs off while the others continue. A
-// few days of each are buffered in memory; a kill loses no more than those. Before each attempt, and before it deletes what a plan no
-// longer keeps, it looks up the property, which may have changed since the run began (Config.Current).
+// limit. Several properties are collected at once. If one fails, it stops or backs off alone, and the others continue. A few days of
+// each property are buffered in memory; a kill loses only those. Before each attempt, and before it deletes what a plan no longer
+// keeps, the collector reads the property again, which may have changed since the run began (Config.Current).
 //
 // # The daily job
 //

@@ -21,8 +21,8 @@
 // minute allows, and yields to customers' requests, up to a limit.
 //
 // A URL that the upstream rejects is skipped. After several rejections in a row, the run probes with the URL that was
-// inspected most recently. When that is rejected too, it gives the property up: read access is not enough for inspections,
-// which require an owner or a full user.
+// inspected most recently. If that is rejected, too, the run stops inspecting the property: probably the account has only read
+// access, and inspections require an owner or a full user.
 //
 // # What it is not
 //

@@ -1,15 +1,15 @@
-// Package schedule is what the background jobs share: the collector of the archive and the inspector of URLs. A Job runs once
+// Package schedule has what the background jobs share: the collector of the archive and the inspector of URLs. A Job runs once
 // a day on one of any number of replicas. RunConfig paces the calls of a run, KindOf and Backoff decide what is retried, and
-// Progress reports how it goes.
+// a Progress receives its events.
 //
 // # Leases
 //
-// Replicas elect the one that works with a lease, which is a row of the SQL store. The store is there anyway; a job queue
-// would be one more service to run, watch and upgrade. The lease of a replica that dies expires within LeaseTTL, and the next
-// replica continues with what is missing.
+// A lease elects the replica that works. It is a row of the SQL store, which exists anyway; a job queue would be one more service
+// to run, watch and upgrade. The lease of a replica that dies expires within LeaseTTL, and the next replica continues with what is
+// missing.
 //
-// A lease cannot stop a process that has not yet noticed that it lost it, so work is at-least-once: for a moment two replicas
-// may do it. What a Job runs must therefore be idempotent.
+// A process may not notice at once that it has lost its lease, so for a moment two replicas may do the same work (at-least-once).
+// What a Job runs must therefore be idempotent.
 //
 // # What it is not
 //
