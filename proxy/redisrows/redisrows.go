@@ -3,22 +3,22 @@
 //
 // # Bounds
 //
-// An index in Redis has the bytes of all rows, in the order in which they were written, in total and for each account. Each write
-// takes its row in, and evicts the oldest rows of the account beyond a quarter of the bound (Config.Bytes), and then the oldest
-// of all beyond the bound itself. The index is one Lua script. On a single server it also writes the row, releases the lease and
-// publishes the event; in a cluster, whose index is in one slot and whose rows are in many, it takes a round trip of its own.
+// An index in Redis records the size of every row, in the order of writing, and the sums in total and for each account. Each write
+// adds its row to the index. It then evicts the account's oldest rows beyond a quarter of the bound (Config.Bytes), and the oldest of
+// all rows beyond the bound itself. One Lua script maintains the index. On a single server, the script also writes the row, releases
+// the lease and publishes the event. In a cluster, the index is in one slot and the rows are in many, so it takes another round trip.
 //
 // # Load shedding
 //
-// Redis refuses writes when its memory is full, those of counters too, or it evicts keys, by its policy. So rows leave a margin:
-// when a server uses more than 85 % of its maxmemory, the bound shrinks by the excess, to 0 if need be, and the oldest rows are
-// deleted at once. Watch reads INFO for that every ten seconds, and Relieve does so when Redis has refused a write. Where rows
-// and counters share a server, rows never have more than half of it.
+// When its memory is full, Redis refuses all writes, including those of counters, or evicts keys, depending on its policy. So rows
+// leave a margin: when a server uses more than 85 % of its maxmemory, the bound shrinks by the excess, to 0 if necessary, and the
+// oldest rows are deleted at once. For that, Watch reads INFO every ten seconds, and Relieve does so when Redis has refused a write.
+// Where rows and counters share a server, rows never use more than half of its memory.
 //
 // # Failure
 //
-// A lost index (a flush, a failover, an eviction) loses the account of the rows that it had; they expire within a day. Until then
-// they count as memory that is not of rows, and leave less to new ones. If they alone fill the memory, Watch finds and deletes
+// If the index is lost (by a flush, a failover or an eviction), the rows that it listed are unknown; they expire within a day. Until
+// then they count as other use of the memory, and leave less for new rows. If they alone fill the memory, Watch finds and deletes
 // them. Without INFO, which a managed service may forbid, only Config.Bytes bounds the rows.
 //
 // The package knows neither the format of rows nor who may read them: package cache does.
