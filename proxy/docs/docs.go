@@ -1,9 +1,9 @@
 // Package docs builds the API reference for people and agents: the pages under /docs and all files that they load. The pages of the
-// operations are rendered here, from the OpenAPI document that the server publishes; each page also exists as Markdown, at its path with
-// .md behind, and /llms.txt lists them. The script of the pages sends requests that a reader tries; without it, everything but that works.
+// operations are rendered here, from the OpenAPI document that the server publishes. Each page also exists as Markdown, at its path with
+// the suffix .md, and /llms.txt lists these. The pages have a script that sends a reader's trial requests; all else works without it.
 //
-// Pages load nothing from other hosts, which their Content-Security-Policy enforces. All but the results of a search are built once. They
-// are immutable and safe for concurrent use. Package proxy serves them.
+// Pages load nothing from other hosts, which their Content-Security-Policy enforces. All pages except search results are built once,
+// immutable, and safe for concurrent use. Package proxy serves them.
 package docs
 
 import (
