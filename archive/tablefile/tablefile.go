@@ -1,8 +1,8 @@
-// Package tablefile reads rows from table files of several formats by the names of their columns: Parquet, Avro object containers, JSON
-// with an object a line, and CSV with a header line; each text format and Avro also compressed with gzip. The content of a file decides,
-// not its name. Memory is bounded whatever the file: it holds a page or block of each column that is read, or a line. A file is
-// untrusted: one that is damaged is an error, and so is Parquet whose pages would take more than 256 MiB, or that has a codec or an
-// encoding whose memory cannot be bounded before it is decoded: Brotli, LZ4, DELTA_BYTE_ARRAY.
+// Package tablefile reads the rows of table files by column name. The formats are Parquet, Avro object containers, JSON with one object
+// per line, and CSV with a header line; all but Parquet may be compressed with gzip. The format is detected from the content, not from
+// the name. Memory is bounded for any file: it holds a page or block of each column that is read, or one line. Files are untrusted: a
+// damaged one is an error, and so is Parquet whose pages would take more than 256 MiB, or whose codec or encoding does not say how much
+// memory it takes before it is decoded: Brotli, LZ4, DELTA_BYTE_ARRAY.
 package tablefile
 
 import (
