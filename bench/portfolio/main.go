@@ -1,15 +1,15 @@
-// Command portfolio sends what an agency asks about all of its sites on a Monday morning, in two ways: one request for
-// each property, as it must be without /v1/portfolio and offset, and with them, in part by sara report:
+// Command portfolio sends the requests of an agency about all of its sites on a Monday morning, in two ways: one request for each
+// property, which is the only way without /v1/portfolio and offset; and with these, partly through sara report:
 //
 //	go run ./portfolio [-properties N] [-rows N] [-keys N] [-latency TIME] [-sara FILE] [-out FOLDER]
 //
 // The steps are the overview (28 days against the 28 before), the year (this month against the same days a year ago), one site's whole
 // table of queries, and four daily reports (the last day, 7 days, 28 days, and the month so far) as files.
 //
-// First both ways run without limits, each against servers of its own: that counts requests, calls to Search Console and seconds. Then they
-// run under the limits of the agency plan, until the first refusal that lasts longer than a minute; the way with one request a property
-// takes turns with several keys there, since one key may send 60 requests a minute. A model of the plan's limits (see finish) adds when
-// each way would be done with one key.
+// First, both ways run without limits, each against servers of its own, to count requests, calls to Search Console and seconds. Then they
+// run under the limits of the agency plan, until the first refusal that lasts longer than a minute. There, the way with one request for
+// each property rotates several keys, because one key may send 60 requests a minute. A model of the plan's limits (see finish) computes
+// when each way would finish with one key.
 package main
 
 import (
