@@ -26,8 +26,8 @@ func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
 }
 
 // Load replaces everything in the database by the rows of a dump of a schema version, and then migrates it. No server may use the
-// database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If it fails, the database is empty, or has a schema and no rows: it can be called again. A database whose schema
-// is of a newer program is not changed.
+// database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If it fails, the database is empty,
+// or has a schema and no rows: it can be called again. A database whose schema is of a newer program is not changed.
 func (s *Store) Load(ctx context.Context, dump io.Reader, schema int64) error {
 	if err := s.load(ctx, dump, schema); err != nil {
 		return fmt.Errorf("load the %s database: %w", s.dialect, err)
