@@ -187,6 +187,21 @@ func TestMovers429SmallPlan(t *testing.T) {
 	w.wantUsage(t, "pro", 4, 4, 2)
 }
 
+// A plan whose day admits fewer calls than a request needs spends none on it, however long the client waits.
+func TestMovers429TooSmallPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 1 }))
+	before := w.sim.Calls().SearchAnalytics
+	for range 3 {
+		w.get("pro", w.path("main", "/movers/queries")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+		w.advance(nextUTCMidnight(w.now()).Sub(w.now()))
+	}
+	if calls := w.sim.Calls().SearchAnalytics - before; calls != 0 {
+		t.Errorf("%d calls were made for half an answer", calls)
+	}
+	w.get("pro", w.path("main", "/summary")).ok(t) // has the day's call
+}
+
 func TestSummary429Property(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.LiveCallsPerMinutePerProperty = 3 }))

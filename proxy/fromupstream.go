@@ -36,7 +36,8 @@ type liveCallReservation struct {
 
 // Take charges for a call that is about to be made. The first call charges for all expected ones: a request that needs two
 // calls must not spend one on half an answer. If the plan's minute never admits as many, it charges for those that fit: the
-// rows of each stay, so that a client that waits as told has all of them after some minutes.
+// rows of each stay, so that a client that waits as told has all of them after some minutes. If the plan's day never admits as many, it
+// charges for none: the first call's rows are fresh for ten minutes or six hours (ttl), and the next call could be made only a day later.
 func (r *liveCallReservation) Take(ctx context.Context) error {
 	_, span := spans.Start(ctx, "charge")
 	defer span.End()
