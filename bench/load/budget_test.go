@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +27,8 @@ const (
 	aSecond    = 12
 )
 
-// rounds is how many loops may exceed a bound of allocations before the test fails. What sara does each second allocates too, and counts the more
-// for each request the longer a busy machine takes for a loop. What a request allocates is in all loops.
+// rounds is how many loops may exceed a bound of allocations, or replicas lack answers of Redis, before the test fails. What sara does each second
+// allocates too, and counts the more for each request the longer a busy machine takes for a loop. What a request allocates is in all loops.
 const rounds = 4
 
 // smallest is the trace of one person with one property.
@@ -116,22 +117,36 @@ func TestBudgetOfARequest(t *testing.T) {
 		if err := shared.prepare(w, t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.address(smallMemory); err != nil {
-			t.Fatal(err)
+		var failed error
+		for range rounds {
+			w.replicas[shared.replica] = 0 // the next count starts one
+			err := w.hitsRedis(t, shared)
+			if err == nil {
+				return
+			}
+			failed = errors.Join(failed, err)
 		}
-		m := w.count(t, shared, sharedTables, 1) // each table once
-		// The replica has just started: it loads its script, and has no subscriptions yet.
-		if c := m.Request; c.Upstream != 0 || c.RedisReads > 2.5 || m.Cache["hit"] != sharedTables {
-			t.Errorf("%g upstream calls, %g round trips; X-Cache %v", c.Upstream, c.RedisReads, m.Cache)
-		}
-		m = w.count(t, shared, 2*sharedTables, 1)
-		// The admission; and the copies of the answer's rows and of the property's daily series.
-		most := 2 + max(background, aSecond*float64(m.Took)/(2*sharedTables))
-		const least = 2 - 0.1 // for the tables in memory
-		if c := m.Request; c.Upstream != 0 || c.RedisReads > most || c.RedisCalls > most || c.RedisCalls < least {
-			t.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and 2 in 2", c.Upstream, c.RedisCalls, c.RedisReads)
-		}
+		t.Error(failed)
 	})
+}
+
+// hitsRedis has a new replica answer from Redis, and returns what did not come from there. On a busy machine that happens: when Redis does not
+// answer in time, a replica does without it for a second.
+func (w *world) hitsRedis(t *testing.T, shared scenario) error {
+	t.Helper()
+	m := w.count(t, shared, sharedTables, 1) // each table once
+	// The replica has just started: it loads its script, and has no subscriptions yet.
+	if c := m.Request; c.Upstream != 0 || c.RedisReads > 2.5 || m.Cache["hit"] != sharedTables {
+		return fmt.Errorf("%g upstream calls, %g round trips; X-Cache %v", c.Upstream, c.RedisReads, m.Cache)
+	}
+	m = w.count(t, shared, 2*sharedTables, 1)
+	// The admission; and the copies of the answer's rows and of the property's daily series.
+	most := 2 + max(background, aSecond*float64(m.Took)/(2*sharedTables))
+	const least = 2 - 0.1 // for the tables in memory
+	if c := m.Request; c.Upstream != 0 || c.RedisReads > most || c.RedisCalls > most || c.RedisCalls < least {
+		return fmt.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and 2 in 2", c.Upstream, c.RedisCalls, c.RedisReads)
+	}
+	return nil
 }
 
 // allocates measures loops of requests, each of which must pass the check, until the allocations of a request are within the bound in one.
