@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"sara/bench/internal/loadgen"
@@ -27,8 +26,9 @@ const (
 	aSecond    = 12
 )
 
-// rounds is how many loops may exceed a bound of allocations, or replicas lack answers of Redis, before the test fails. What sara does each second
-// allocates too, and counts the more for each request the longer a busy machine takes for a loop. What a request allocates is in all loops.
+// rounds is how many rounds may miss the budget before a test fails. On a busy machine, what sara does each second counts the more for each
+// request the longer a loop takes, and a replica does without Redis for a second when it does not answer in time. What each request costs is
+// in all rounds.
 const rounds = 4
 
 // smallest is the trace of one person with one property.
@@ -89,27 +89,34 @@ func TestBudgetOfARequest(t *testing.T) {
 	w.count(t, memory, 2000, 128) // fills pools and opens connections
 
 	t.Run("a memory hit alone", func(t *testing.T) {
-		w.allocates(t, memory, 4000, 1, ofHit, func(c report.Cost) {
+		holds(t, func() error {
+			c := w.count(t, memory, 4000, 1).Request
 			if c.Upstream != 0 || c.RedisCalls < 1 || c.RedisCalls > 1+background || c.RedisReads < 1 || c.RedisReads > 1+background {
-				t.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and 1 in 1", c.Upstream, c.RedisCalls, c.RedisReads)
+				return fmt.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and 1 in 1", c.Upstream, c.RedisCalls, c.RedisReads)
 			}
+			return allocates(c, allocations+allocationsBatch*c.RedisCalls)
 		})
 	})
 	t.Run("memory hits over 128 connections", func(t *testing.T) {
-		w.allocates(t, memory, 20_000, 128, ofHit, func(c report.Cost) {
+		holds(t, func() error {
+			c := w.count(t, memory, 20_000, 128).Request
 			if c.Upstream != 0 || c.RedisCalls > callsBusy || c.RedisReads > callsBusy {
-				t.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and at most %g", c.Upstream, c.RedisCalls, c.RedisReads, callsBusy)
+				return fmt.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and at most %g",
+					c.Upstream, c.RedisCalls, c.RedisReads, callsBusy)
 			}
+			return allocates(c, allocations+allocationsBatch*c.RedisCalls)
 		})
 	})
 	t.Run("denials over 128 connections", func(t *testing.T) {
 		denials := named(t, "denials")
 		w.count(t, denials, 3, 1) // a miss, and hits, which are memoized
 		w.count(t, denials, 2000, 128)
-		w.allocates(t, denials, 20_000, 128, func(report.Cost) float64 { return allocationsDenial }, func(c report.Cost) {
+		holds(t, func() error {
+			c := w.count(t, denials, 20_000, 128).Request
 			if c.Upstream != 0 || c.RedisCalls > background {
-				t.Errorf("%g upstream calls, %g Redis commands, want none", c.Upstream, c.RedisCalls)
+				return fmt.Errorf("%g upstream calls, %g Redis commands, want none", c.Upstream, c.RedisCalls)
 			}
+			return allocates(c, allocationsDenial)
 		})
 	})
 	t.Run("a Redis hit on another replica", func(t *testing.T) {
@@ -117,21 +124,35 @@ func TestBudgetOfARequest(t *testing.T) {
 		if err := shared.prepare(w, t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		var failed error
-		for range rounds {
+		holds(t, func() error {
 			w.replicas[shared.replica] = 0 // the next count starts one
-			err := w.hitsRedis(t, shared)
-			if err == nil {
-				return
-			}
-			failed = errors.Join(failed, err)
-		}
-		t.Error(failed)
+			return w.hitsRedis(t, shared)
+		})
 	})
 }
 
-// hitsRedis has a new replica answer from Redis, and returns what did not come from there. On a busy machine that happens: when Redis does not
-// answer in time, a replica does without it for a second.
+// holds checks what has to hold in one of several rounds.
+func holds(t *testing.T, round func() error) {
+	t.Helper()
+	var failed error
+	for range rounds {
+		err := round()
+		if err == nil {
+			return
+		}
+		failed = errors.Join(failed, err)
+	}
+	t.Errorf("%d rounds failed:\n%v", rounds, failed)
+}
+
+func allocates(c report.Cost, most float64) error {
+	if c.Objects > most {
+		return fmt.Errorf("%.2f allocations, at %.4f batches a request, want at most %.2f", c.Objects, c.RedisCalls, most)
+	}
+	return nil
+}
+
+// hitsRedis has a new replica answer from Redis, and returns what did not come from there.
 func (w *world) hitsRedis(t *testing.T, shared scenario) error {
 	t.Helper()
 	m := w.count(t, shared, sharedTables, 1) // each table once
@@ -148,22 +169,3 @@ func (w *world) hitsRedis(t *testing.T, shared scenario) error {
 	}
 	return nil
 }
-
-// allocates measures loops of requests, each of which must pass the check, until the allocations of a request are within the bound in one.
-func (w *world) allocates(t *testing.T, s scenario, requests int64, connections int, bound func(report.Cost) float64, check func(report.Cost)) {
-	t.Helper()
-	var exceeded []string
-	for range rounds {
-		c := w.count(t, s, requests, connections).Request
-		check(c)
-		most := bound(c)
-		if c.Objects <= most {
-			return
-		}
-		exceeded = append(exceeded, fmt.Sprintf("%.2f of at most %.2f (%.4f batches)", c.Objects, most, c.RedisCalls))
-	}
-	t.Errorf("the allocations of a request in %d loops: %s", rounds, strings.Join(exceeded, ", "))
-}
-
-// ofHit is the bound of a memory hit.
-func ofHit(c report.Cost) float64 { return allocations + allocationsBatch*c.RedisCalls }
