@@ -39,6 +39,7 @@ func (r *RowsReader) Read(body io.Reader, by Dimension) (*Rows, error) {
 	}
 	rows.metrics = kept(rows.metrics, memory.metrics[:])
 	rows.keys.keep(memory)
+	rows.ordered = rows.areRankedBy(rows.has()) // once for all that ask
 	return rows, nil
 }
 

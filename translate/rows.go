@@ -59,7 +59,7 @@ func (r *Rows) head(n int) *Rows {
 	if r.has() <= n {
 		return r
 	}
-	return &Rows{keys: keys{chunks: r.keys.chunks, ends: r.keys.ends[:n]}, metrics: r.metrics[:n], traits: r.traits}
+	return &Rows{keys: keys{chunks: r.keys.chunks, ends: r.keys.ends[:n]}, metrics: r.metrics[:n], traits: r.traits, ordered: r.ordered}
 }
 
 // A RowsBuilder builds Rows from other sources than an upstream body. The zero value is ready to use.
