@@ -41,7 +41,7 @@ func coverageMember() member {
 
 func sitemapSchema() schema {
 	return object(
-		member{name: "path", schema: text("The sitemap's address; what sitemap_path takes.").like("https://www.example.com/sitemap.xml")},
+		member{name: "path", schema: text("The sitemap's address, which the parameter sitemap_path takes.").like("https://www.example.com/sitemap.xml")},
 		member{name: "total_urls", schema: whole("Tracked URLs that it lists, by itself or through sitemaps that it names.")},
 		member{name: "inspected_urls", schema: whole("Those with a result.")},
 		member{name: "indexed", schema: whole("Those of the bucket indexed; 0 while inspected_urls is 0.")},
