@@ -31,8 +31,9 @@ func TestClientsOfTheDocument(t *testing.T) {
 	world := startDemo(t, sara)
 	t.Run("Go", func(t *testing.T) {
 		t.Parallel()
+		// Unlike go run, go tool ignores GOFLAGS, so that it would compile the standard library once more than the gate does.
 		run(t, "no Go client can be generated from the document", ".", nil,
-			"go", "tool", "oapi-codegen", "-config", "golang/api/generate.yaml", document)
+			"go", "run", "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen", "-config", "golang/api/generate.yaml", document)
 		run(t, "the generated Go client does not compile, or its caller does not fit it", ".", nil,
 			"go", "vet", "-tags", "generated", "./golang/...")
 		run(t, "the Go client does not read the API's answers", ".", world, "go", "test", "-count=1", "-tags", "generated", "./golang")
