@@ -1,8 +1,8 @@
 package proxy
 
 import (
+	"bytes"
 	"io"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -39,8 +39,9 @@ type accessLog struct {
 	sample  float64 // fraction (0-1) of successes to log
 	dropped prometheus.Counter
 
-	mu       sync.Mutex // guards buffered
+	mu       sync.Mutex // guards buffered and second
 	buffered []byte
+	second   second
 	first    chan struct{} // signals that the buffer is no longer empty
 	full     chan struct{} // signals that the buffer has reached accessFlush
 	stop     func()        // ends run
@@ -128,7 +129,7 @@ func (l *accessLog) write(c *call, status int, code string, took time.Duration) 
 		l.dropped.Inc()
 		return
 	}
-	l.buffered = l.format.append(l.buffered, c, status, code, took, fraction)
+	l.buffered = l.format.append(l.buffered, &l.second, c, status, code, took, fraction)
 	after := len(l.buffered)
 	l.mu.Unlock()
 	if before == 0 {
@@ -146,16 +147,16 @@ func signal(to chan struct{}) {
 	}
 }
 
-// append appends the line of a request. A sampled line carries the sampling fraction.
-func (f AccessFormat) append(dst []byte, c *call, status int, code string, took time.Duration, fraction float64) []byte {
+// append appends the line of a request. last is the second of the line before. A sampled line carries the sampling fraction.
+func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code string, took time.Duration, fraction float64) []byte {
 	ended := c.started.Add(took)
 	if f == AccessJSON {
 		dst = append(dst, `{"time":"`...)
-		dst = appendInstant(dst, ended)
+		dst = last.appendInstant(dst, ended)
 		dst = append(dst, `","level":"INFO","msg":"request"`...)
 	} else {
 		dst = append(dst, "time="...)
-		dst = appendInstant(dst, ended)
+		dst = last.appendInstant(dst, ended)
 		dst = append(dst, " level=INFO msg=request"...)
 	}
 	dst = f.text(dst, "request_id", c.id)
@@ -164,7 +165,7 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 		dst = f.text(dst, "message", c.message)
 	}
 	dst = strconv.AppendInt(f.name(dst, "status"), int64(status), 10)
-	dst = strconv.AppendFloat(f.name(dst, "seconds"), took.Seconds(), 'g', -1, 64)
+	dst = appendSeconds(f.name(dst, "seconds"), took)
 	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(c.length()), 10)
 	dst = f.text(dst, "client", c.client)
 	if code != "" {
@@ -192,14 +193,31 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 	return append(dst, '\n')
 }
 
-// appendInstant appends a time as slog's handlers write it, with milliseconds. It inserts the milliseconds into RFC 3339, which
-// the standard library formats several times as fast as other layouts.
-func appendInstant(dst []byte, t time.Time) []byte {
-	const seconds = len("2006-01-02T15:04:05")
-	start := len(dst)
-	dst = t.AppendFormat(dst, time.RFC3339)
-	ms := t.Nanosecond() / int(time.Millisecond)
-	return slices.Insert(dst, start+seconds, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
+// A second is the text of one second, because a replica writes the time of thousands of lines in each.
+type second struct {
+	since time.Time // its beginning; zero: none
+	text  []byte    // in RFC 3339, with three digits of milliseconds
+}
+
+// appendInstant appends a time as slog's handlers write it, with milliseconds.
+func (s *second) appendInstant(dst []byte, t time.Time) []byte {
+	const fraction = len("2006-01-02T15:04:05.")
+	if since := t.Truncate(time.Second); since != s.since {
+		s.since, s.text = since, t.AppendFormat(s.text[:0], "2006-01-02T15:04:05.000Z07:00")
+	}
+	start, ms := len(dst)+fraction, t.Nanosecond()/int(time.Millisecond)
+	dst = append(dst, s.text...)
+	dst[start], dst[start+1], dst[start+2] = byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10)
+	return dst
+}
+
+// appendSeconds appends d in seconds as a decimal of the digits that it needs. It must not be negative.
+func appendSeconds(dst []byte, d time.Duration) []byte {
+	dst = strconv.AppendInt(dst, int64(d/time.Second), 10)
+	point := len(dst)
+	dst = strconv.AppendInt(dst, int64(time.Second+d%time.Second), 10) // which is 1 and nine digits
+	dst[point] = '.'
+	return bytes.TrimSuffix(bytes.TrimRight(dst, "0"), []byte("."))
 }
 
 func (f AccessFormat) name(dst []byte, name string) []byte {

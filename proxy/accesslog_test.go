@@ -45,11 +45,11 @@ func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 				slog.New(slog.NewJSONHandler(&asJSON, nil)).Info("request", attributes...)
 				took := 1250 * time.Microsecond
 				odd := client == `back\slash` || client == "ünïcode" // slog does not quote these
-				if got, want := afterTime(AccessText.append(nil, c, 200, code, took, 1)), afterTime(asText.Bytes()); got != want && !odd {
+				if got, want := afterTime(AccessText.append(nil, new(second), c, 200, code, took, 1)), afterTime(asText.Bytes()); got != want && !odd {
 					t.Errorf("text:\n got %swant %s", got, want)
 				}
 				var got, want map[string]any
-				line := AccessJSON.append(nil, c, 200, code, took, 1)
+				line := AccessJSON.append(nil, new(second), c, 200, code, took, 1)
 				if err := json.Unmarshal(line, &got); err != nil || json.Unmarshal(asJSON.Bytes(), &want) != nil || line[len(line)-1] != '\n' {
 					t.Fatalf("%q: %v", line, err)
 				}
@@ -61,6 +61,34 @@ func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 					t.Errorf("JSON:\n got %s\nwant %s", a, b)
 				}
 			}
+		}
+	}
+}
+
+// The text of a second is kept, but each line has the time of its own answer.
+func TestAccessLinesHaveTheTimeOfTheirAnswer(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 12, 31, 23, 59, 58, 0, time.UTC)
+	east := time.FixedZone("", 5*60*60+30*60)
+	last := new(second)
+	for _, at := range []time.Time{
+		start, start.Add(7 * time.Millisecond), start.Add(999*time.Millisecond + 999_999), start.Add(time.Second), start.Add(2 * time.Second),
+		start, start.In(east), start.Add(120 * time.Millisecond).In(east), start.Add(45 * time.Millisecond),
+	} {
+		if got, want := string(last.appendInstant([]byte("time="), at)), "time="+at.Format("2006-01-02T15:04:05.000Z07:00"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestAccessLinesHaveExactSeconds(t *testing.T) {
+	t.Parallel()
+	for took, want := range map[time.Duration]string{
+		0: "0", 1: "0.000000001", 50 * time.Microsecond: "0.00005", 1250 * time.Microsecond: "0.00125", 123_456_789: "0.123456789",
+		time.Second: "1", 10*time.Second + 100: "10.0000001", 25 * time.Second: "25", 100*time.Second - 1: "99.999999999",
+	} {
+		if got := string(appendSeconds([]byte("seconds="), took)); got != "seconds="+want {
+			t.Errorf("%d ns: got %s, want %s", took, got, want)
 		}
 	}
 }
@@ -96,7 +124,7 @@ func TestStuckAccessLogDropsLines(t *testing.T) {
 	c := answered("192.0.2.1")
 	l.write(c, 200, "", time.Millisecond)
 	<-out.entered
-	line := len(AccessJSON.append(nil, c, 200, "", time.Millisecond, 1))
+	line := len(AccessJSON.append(nil, new(second), c, 200, "", time.Millisecond, 1))
 	const beyond = 10
 	fits := accessBound/line + 1
 	for range fits + beyond {
@@ -142,6 +170,8 @@ func BenchmarkAccessLine(b *testing.B) {
 	l := newAccessLog(io.Discard, AccessJSON, 1, prometheus.NewRegistry())
 	defer l.close()
 	c := answered("192.0.2.1")
+	c.grant = &policy.Grant{Key: &policy.Key{ID: "key_0123456789abcdef", AccountID: "acct_0123456789abcdef"}}
+	c.property, c.id = &policy.Property{ID: "prop_0123456789abcdef"}, newRequestID().String()
 	b.ReportAllocs()
 	for b.Loop() {
 		l.write(c, 200, "", 1250*time.Microsecond)
