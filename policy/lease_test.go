@@ -40,6 +40,18 @@ func (w *leaseWorld) together(r *historyReplica, key string, n int) *admission {
 	return batch[n-1]
 }
 
+// endLeases ends the leases that were last granted at least so long ago, in one round trip.
+func (w *leaseWorld) endLeases(age time.Duration) {
+	w.t.Helper()
+	ends := w.fallback.endLeases(age)
+	w.batcher.decide(ends)
+	for _, a := range ends {
+		if a.err != nil {
+			w.t.Fatal(a.err)
+		}
+	}
+}
+
 // counted returns the requests of the day and those on lease in Redis.
 func (w *leaseWorld) counted() (used, leased int) {
 	w.t.Helper()
@@ -193,7 +205,7 @@ func TestALeaseThatIsNotReturnedCountsAsUsed(t *testing.T) {
 	w.advance(1000)
 	w.together(w.replicas[1], "other", 1)
 	w.wantCounted(12+leased, 0)
-	w.batcher.decide(w.fallback.endLeases(leaseUse))
+	w.endLeases(leaseUse)
 	w.wantCounted(12+leased, 0)
 	if usage := w.replicas[0].Usage("account"); usage.RequestsToday != 12+leased || usage.RequestsThisHour != 12+leased {
 		t.Errorf("the late replica knows of %+v", usage)
@@ -226,7 +238,7 @@ func TestALeaseCountsInTheMinute(t *testing.T) {
 	if a := w.together(w.historyReplica, "key", 1000-10-leased+1); a.refusal == nil || a.refusal.Ceiling != KeyMinute {
 		t.Errorf("more is admitted than the minute has without the lease: %+v", a.refusal)
 	}
-	w.batcher.decide(w.fallback.endLeases(0))
+	w.endLeases(0)
 	left := leased - 1
 	if a := w.together(w.historyReplica, "key", left); a.refusal != nil {
 		t.Errorf("less than %d are given back: %+v", left, a.refusal)
@@ -249,7 +261,7 @@ func TestALeaseThatRedisHasLostIsGivenUp(t *testing.T) {
 	}
 	w.together(w.historyReplica, "key", hotRequests)
 	w.must(w.world.control.HSet(t.Context(), accountKey("account"), "ln", 0).Err())
-	w.batcher.decide(w.fallback.endLeases(0))
+	w.endLeases(0)
 	w.wantCounted(12+hotRequests, 0)
 }
 

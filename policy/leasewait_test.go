@@ -142,7 +142,7 @@ func TestALeaseIsNotRestored(t *testing.T) {
 		w.RedisBudget.check(t.Context())
 	}
 	w.wantCounted(10, firstLease*10)
-	w.batcher.decide(w.fallback.endLeases(0))
+	w.endLeases(0)
 	w.wantCounted(12, 0)
 }
 
@@ -152,7 +152,7 @@ func TestALeaseOutlivesTheSweep(t *testing.T) {
 	w.together(w.historyReplica, "key", 10)
 	w.advance(24 * time.Hour)
 	w.Usage("another account")
-	w.batcher.decide(w.fallback.endLeases(leaseUse))
+	w.endLeases(leaseUse)
 	if n := w.fallback.accountOf("account").leases; n != 0 || w.fallback.isLeasing() {
 		t.Errorf("the account has %d leases", n)
 	}
@@ -166,7 +166,7 @@ func TestALeaseIsNotReturnedLate(t *testing.T) {
 	w.advance(time.Second + 1000)
 	w.together(w.replicas[1], "other", 10)
 	_, leased := w.counted()
-	w.batcher.decide(w.fallback.endLeases(leaseUse))
+	w.endLeases(leaseUse)
 	w.wantCounted(20+lapsed, leased)
 }
 
@@ -178,7 +178,7 @@ func TestALeaseThatIsUsedUpEnds(t *testing.T) {
 	for range leased {
 		w.fallback.take("account", "key", &w.plan)
 	}
-	w.batcher.decide(w.fallback.endLeases(0))
+	w.endLeases(0)
 	w.wantCounted(10+leased, 0)
 }
 
@@ -222,10 +222,12 @@ func TestADamagedLeaseLosesNoRequest(t *testing.T) {
 		for _, value := range damages {
 			before := w.Usage("account").RequestsToday
 			w.together(w.historyReplica, "key", 10)
-			w.fallback.take("account", "key", &w.plan)
+			if _, ok, _ := w.fallback.take("account", "key", &w.plan); !ok {
+				t.Fatalf("there is no lease before %s is %q", field, value)
+			}
 			w.must(w.world.control.HSet(t.Context(), accountKey("account"), field, value).Err())
 			w.together(w.historyReplica, "other", 1)
-			w.batcher.decide(w.fallback.endLeases(0))
+			w.endLeases(0)
 			w.together(w.historyReplica, "key", 2)
 			if used, _ := w.counted(); used < before+14 || w.Degraded() {
 				t.Fatalf("%s is %q: of %d requests, Redis has counted %d; degraded: %v", field, value, before+14, used, w.Degraded())
@@ -233,7 +235,7 @@ func TestADamagedLeaseLosesNoRequest(t *testing.T) {
 			if got := w.world.control.HGet(t.Context(), accountKey("account"), field).Val(); got == value {
 				t.Errorf("%s is still %q", field, value)
 			}
-			w.batcher.decide(w.fallback.endLeases(0))
+			w.endLeases(0)
 		}
 	}
 }
