@@ -195,14 +195,14 @@ func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code
 
 // A second is the text of one second, because a replica writes the time of thousands of lines in each.
 type second struct {
-	since time.Time // its beginning; zero: none
-	text  []byte    // in RFC 3339, with three digits of milliseconds
+	since time.Time // its beginning
+	text  []byte    // in RFC 3339, with three digits of milliseconds; nil: none yet
 }
 
 // appendInstant appends a time as slog's handlers write it, with milliseconds.
 func (s *second) appendInstant(dst []byte, t time.Time) []byte {
 	const fraction = len("2006-01-02T15:04:05.")
-	if since := t.Truncate(time.Second); since != s.since {
+	if since := t.Truncate(time.Second); s.text == nil || since != s.since {
 		s.since, s.text = since, t.AppendFormat(s.text[:0], "2006-01-02T15:04:05.000Z07:00")
 	}
 	start, ms := len(dst)+fraction, t.Nanosecond()/int(time.Millisecond)

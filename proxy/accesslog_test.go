@@ -72,7 +72,7 @@ func TestAccessLinesHaveTheTimeOfTheirAnswer(t *testing.T) {
 	east := time.FixedZone("", 5*60*60+30*60)
 	last := new(second)
 	for _, at := range []time.Time{
-		start, start.Add(7 * time.Millisecond), start.Add(999*time.Millisecond + 999_999), start.Add(time.Second), start.Add(2 * time.Second),
+		{}, start, start.Add(7 * time.Millisecond), start.Add(999*time.Millisecond + 999_999), start.Add(time.Second), start.Add(2 * time.Second),
 		start, start.In(east), start.Add(120 * time.Millisecond).In(east), start.Add(45 * time.Millisecond),
 	} {
 		if got, want := string(last.appendInstant([]byte("time="), at)), "time="+at.Format("2006-01-02T15:04:05.000Z07:00"); got != want {
