@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
+
+	"sara/policy"
 )
 
 // AccessFormat is the format of the access log. It should match the log that shares its output.
@@ -159,8 +161,8 @@ func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code
 		dst = last.appendInstant(dst, ended)
 		dst = append(dst, " level=INFO msg=request"...)
 	}
-	dst = f.text(dst, "request_id", c.id)
-	dst = f.text(dst, "operation", c.route.label())
+	dst = f.word(dst, "request_id", c.id)
+	dst = f.word(dst, "operation", c.route.label())
 	if c.message != "" {
 		dst = f.text(dst, "message", c.message)
 	}
@@ -169,17 +171,15 @@ func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code
 	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(c.length()), 10)
 	dst = f.text(dst, "client", c.client)
 	if code != "" {
-		dst = f.text(dst, "code", code)
+		dst = f.word(dst, "code", code)
 	}
 	if c.format != formatJSON {
-		dst = f.text(dst, "format", c.format.String())
+		dst = f.word(dst, "format", c.format.String())
 	}
-	if c.grant != nil {
-		dst = f.text(dst, "key", c.grant.Key.ID)
-		dst = f.text(dst, "account", c.grant.Key.AccountID)
-	}
-	if c.property != nil {
-		dst = f.text(dst, "property", c.property.ID)
+	if m := c.memoized; m != nil && c.property != nil {
+		dst = append(dst, m.logged...)
+	} else {
+		dst = f.appendTenant(dst, c.grant, c.property)
 	}
 	if id := c.traceID(); id != "" {
 		dst = f.text(dst, "trace_id", id)
@@ -191,6 +191,18 @@ func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code
 		dst = append(dst, '}')
 	}
 	return append(dst, '\n')
+}
+
+// appendTenant appends for whom a request is answered, as far as that is known: either may be nil.
+func (f AccessFormat) appendTenant(dst []byte, grant *policy.Grant, property *policy.Property) []byte {
+	if grant != nil {
+		dst = f.text(dst, "key", grant.Key.ID)
+		dst = f.text(dst, "account", grant.Key.AccountID)
+	}
+	if property != nil {
+		dst = f.text(dst, "property", property.ID)
+	}
+	return dst
 }
 
 // A second is the text of one second, because a replica writes the time of thousands of lines in each.
@@ -240,6 +252,17 @@ func (f AccessFormat) text(dst []byte, name, value string) []byte {
 		return append(dst, value...)
 	}
 	return strconv.AppendQuote(dst, value)
+}
+
+// word appends a value of ours, which never needs quotes or escapes.
+func (f AccessFormat) word(dst []byte, name, value string) []byte {
+	dst = f.name(dst, name)
+	if f == AccessJSON {
+		dst = append(dst, '"')
+		dst = append(dst, value...)
+		return append(dst, '"')
+	}
+	return append(dst, value...)
 }
 
 // isPlain reports whether a value needs no quotes in a line of text. Only an address from the trusted proxy may need them.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -172,9 +173,40 @@ func BenchmarkAccessLine(b *testing.B) {
 	c := answered("192.0.2.1")
 	c.grant = &policy.Grant{Key: &policy.Key{ID: "key_0123456789abcdef", AccountID: "acct_0123456789abcdef"}}
 	c.property, c.id = &policy.Property{ID: "prop_0123456789abcdef"}, newRequestID().String()
-	b.ReportAllocs()
-	for b.Loop() {
-		l.write(c, 200, "", 1250*time.Microsecond)
+	run := func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			l.write(c, 200, "", 1250*time.Microsecond)
+		}
+	}
+	b.Run("any", run)
+	c.memoized = &admittedRequest{logged: AccessJSON.appendTenant(nil, c.grant, c.property)}
+	b.Run("memoized", run)
+}
+
+// The line of a memoized request says the same as that of the request before it.
+func TestAccessLineOfAMemoizedRequest(t *testing.T) {
+	for name, format := range map[string]AccessFormat{"text": AccessText, "JSON": AccessJSON} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *Config) { c.AccessFormat = format })
+			varying := regexp.MustCompile(`"?(time|request_id|seconds)"?[:=][^ ,]*`)
+			line := func() string {
+				return varying.ReplaceAllString(w.lineOf(w.get("pro", w.path("main", "/summary"))), "$1")
+			}
+			_, found, memoized := line(), line(), line()
+			if memoized != found {
+				t.Errorf("the line is\n%s\nwant\n%s", memoized, found)
+			}
+			for _, member := range []string{"key", "account", "property", "operation", "client"} {
+				if !strings.Contains(memoized, member) {
+					t.Errorf("%s does not say the %s", memoized, member)
+				}
+			}
+			if w.server.memo.Len() != 1 {
+				t.Errorf("%d requests are memoized, want 1", w.server.memo.Len())
+			}
+		})
 	}
 }
 

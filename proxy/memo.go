@@ -21,6 +21,7 @@ type admittedRequest struct {
 	params   *translate.Params
 	property *policy.Property
 	request  reportRequest
+	logged   []byte // what the access log says of grant and property
 }
 
 // A memoKey identifies a request. The hash does not reveal its API key.
@@ -32,6 +33,7 @@ type memoKey struct {
 const (
 	maxMemoEntries = 10_000  // of about a kilobyte each
 	maxMemoKey     = 1 << 10 // bytes of Authorization and URL; longer requests are not memoized
+	usualTenant    = 160     // bytes that the access log says of a tenant, with ids of ours
 )
 
 // newMemo returns a memo, which keeps admitted requests whose answer was found in memory or in Redis.
@@ -71,7 +73,9 @@ func (s *Server) memoize(c *call, q *reportRequest) {
 		return
 	}
 	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, params: c.params, property: c.property, request: *q}
-	m.request.key = slices.Clip(slices.Clone(q.key))
+	text := append(make([]byte, 0, len(q.key)+usualTenant), q.key...)
+	m.request.key = slices.Clip(text)
+	m.logged = s.access.format.appendTenant(text[len(text):], m.grant, m.property)
 	key.uri = strings.Clone(key.uri)
 	s.memo.Put(key, m)
 }
