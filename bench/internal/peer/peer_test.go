@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -96,6 +97,28 @@ func startRedis(t *testing.T) (address string) {
 	return address
 }
 
+// await asks until what is awaited is there, or until patience ends.
+func await(t *testing.T, what string, there func() (bool, error)) {
+	t.Helper()
+	again, end := time.NewTicker(10*time.Millisecond), time.NewTimer(patience)
+	defer again.Stop()
+	defer end.Stop()
+	for {
+		done, err := there()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case done:
+			return
+		}
+		select {
+		case <-again.C:
+		case <-end.C:
+			t.Fatalf("%s is not there after %v", what, patience)
+		}
+	}
+}
+
 // ask sends a GET, with a key unless it is empty.
 func ask(ctx context.Context, address, path, key string) (*http.Response, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
@@ -119,10 +142,12 @@ func TestHit(t *testing.T) { each(t, testHit) }
 
 func testHit(t *testing.T, r *Running) {
 	for _, url := range []string{path, "/v1/properties/example.com/summary?from=2026-01-01&to=2026%2D01%2D31"} {
-		response, body, err := ask(t.Context(), r.Address, url, "sk_right")
-		if err != nil {
-			t.Fatal(err)
-		}
+		var response *http.Response
+		var body []byte
+		await(t, "the answer in the cache", func() (done bool, err error) { // HAProxy may take it in a moment after it has sent it
+			response, body, err = ask(t.Context(), r.Address, url, "sk_right")
+			return err == nil && response.Header.Get("X-Cache") == "HIT", err
+		})
 		if response.StatusCode != http.StatusOK || response.Header.Get("X-Cache") != "HIT" || !bytes.Equal(body, answer()) {
 			t.Errorf("GET %s: %s, %s, %d bytes", url, response.Status, response.Header.Get("X-Cache"), len(body))
 		}
@@ -151,6 +176,10 @@ func TestLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			await(t, "a line", func() (bool, error) { // HAProxy may write it a moment after the answer
+				text, err := os.ReadFile(s.Log)
+				return bytes.Contains(text, []byte("\n")), err
+			})
 			if err := r.Stop(); err != nil {
 				t.Fatal(err)
 			}
