@@ -242,8 +242,10 @@ func (b *batcher) send(commands []command) (again []command, err error) {
 	pipe := b.client.Pipeline()
 	for i := range commands {
 		c := &commands[i]
-		for _, g := range c.groups {
-			g[0].marks = b.ledger.marks(g[0].accountID)
+		if c.refused != errBehind { // else what was admitted locally since the restore would look like another loss
+			for _, g := range c.groups {
+				g[0].marks = b.ledger.marks(g[0].accountID)
+			}
 		}
 		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline, b.ownField)...)
 		_ = pipe.Process(ctx, redisconn.Once(c.reply)) // queues the command; it cannot fail

@@ -132,6 +132,26 @@ func TestALeaseIsUsedDuringARoundTrip(t *testing.T) {
 	}
 }
 
+// What is admitted locally while Redis is restored, since an outage has just ended, is not taken for another loss. It is counted later.
+func TestARestoreIsNotOutrunByLocalAdmissions(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	w.together(w.historyReplica, "key", 1)
+	w.must(w.world.control.Del(t.Context(), accountKey("account")).Err())
+	late := 0
+	hook := &aroundHook{before: func() {}, after: func() {
+		late++
+		w.fallback.Admit("account", "late", w.plan)
+	}}
+	w.config.Client.AddHook(hook)
+	w.together(w.historyReplica, "key", 1)
+	if late == 0 || w.Degraded() {
+		t.Fatalf("%d are admitted in between; degraded: %v", late, w.Degraded())
+	}
+	hook.after = func() {}
+	w.together(w.historyReplica, "key", 1)
+	w.wantCounted(3+late, 0)
+}
+
 // The comparison of all counts with Redis, every second and every minute, leaves to leases what is theirs.
 func TestALeaseIsNotRestored(t *testing.T) {
 	w := newLeaseWorld(t, 1)
