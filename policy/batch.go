@@ -242,7 +242,8 @@ func (b *batcher) send(commands []command) (again []command, err error) {
 	pipe := b.client.Pipeline()
 	for i := range commands {
 		c := &commands[i]
-		if c.refused != errBehind { // else what was admitted locally since the restore would look like another loss
+		// After a restore, Redis is compared with no more than it was given: what was admitted locally since would look like another loss.
+		if c.refused != errBehind {
 			for _, g := range c.groups {
 				g[0].marks = b.ledger.marks(g[0].accountID)
 			}
