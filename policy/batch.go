@@ -217,7 +217,7 @@ func (b *batcher) decide(batch []*admission) {
 	}
 }
 
-// ask adds to commands what they lease and return, and counts the requests that wait for them.
+// ask adds to commands what Redis must have, and what they lease and return, and counts the requests that wait for them.
 func (b *batcher) ask(commands []command) (requests int) {
 	for _, c := range commands {
 		for _, g := range c.groups {
@@ -227,6 +227,9 @@ func (b *batcher) ask(commands []command) (requests int) {
 				}
 				requests += waiting
 			}
+			// Once for all attempts. After a restore, Redis is compared with no more than it was given: what was admitted locally since
+			// would look like another loss.
+			g[0].marks = b.ledger.marks(g[0].accountID)
 		}
 	}
 	return requests
@@ -242,12 +245,6 @@ func (b *batcher) send(commands []command) (again []command, err error) {
 	pipe := b.client.Pipeline()
 	for i := range commands {
 		c := &commands[i]
-		// After a restore, Redis is compared with no more than it was given: what was admitted locally since would look like another loss.
-		if c.refused != errBehind {
-			for _, g := range c.groups {
-				g[0].marks = b.ledger.marks(g[0].accountID)
-			}
-		}
 		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline, b.ownField)...)
 		_ = pipe.Process(ctx, redisconn.Once(c.reply)) // queues the command; it cannot fail
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -150,6 +151,34 @@ func TestARestoreIsNotOutrunByLocalAdmissions(t *testing.T) {
 	hook.after = func() {}
 	w.together(w.historyReplica, "key", 1)
 	w.wantCounted(3+late, 0)
+}
+
+// Nor are calls that are charged locally meanwhile.
+func TestARestoreIsNotOutrunByLocalCalls(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	charge := func() {
+		t.Helper()
+		if refusal := w.ChargeLiveCalls("account", "property", 1, w.plan); refusal != nil {
+			t.Fatalf("a call is refused: %+v", refusal)
+		}
+	}
+	charge()
+	w.must(w.world.control.Del(t.Context(), accountKey("account")).Err())
+	late := 0
+	hook := &aroundHook{before: func() {}, after: func() {
+		late++
+		w.fallback.ChargeLiveCalls("account", "another property", 1, w.plan)
+	}}
+	w.config.Client.AddHook(hook)
+	charge()
+	if late == 0 || w.Degraded() {
+		t.Fatalf("%d are charged in between; degraded: %v", late, w.Degraded())
+	}
+	hook.after = func() {}
+	charge()
+	if got := w.world.control.HGet(t.Context(), accountKey("account"), "cn").Val(); got != strconv.Itoa(3+late) {
+		t.Errorf("Redis has %s calls, want %d", got, 3+late)
+	}
 }
 
 // The comparison of all counts with Redis, every second and every minute, leaves to leases what is theirs.

@@ -94,9 +94,11 @@ func (b *RedisBudget) refund(ctx context.Context, back UsageCount) error {
 // charge changes the calls of an account's day. If they would exceed the limit of the plan, if there is one, it returns the time
 // until they would fit. A count without a day changes the current one. ctx has a deadline.
 func (b *RedisBudget) charge(ctx context.Context, c UsageCount, p *Plan) (now time.Time, wait time.Duration, err error) {
+	// After a restore, Redis is compared with no more than it was given: what was charged locally since would look like another loss.
+	charged, returned := b.fallback.callMarks(c.AccountID)
 	// Again with a clock that the first reply has set, after memory was freed, or after lost calls were restored.
 	for range maxAttempts {
-		now, wait, err = b.tryCharge(ctx, c, p)
+		now, wait, err = b.tryCharge(ctx, c, p, charged, returned)
 		switch {
 		case errors.Is(err, errBehind):
 			if err := b.restore(ctx, b.fallback.ledger(c.AccountID)); err != nil {
@@ -111,14 +113,14 @@ func (b *RedisBudget) charge(ctx context.Context, c UsageCount, p *Plan) (now ti
 	return time.Time{}, 0, err
 }
 
-// tryCharge is one attempt of charge. Its error is errBehind if Redis has lost calls of the account: they are not charged then.
-func (b *RedisBudget) tryCharge(ctx context.Context, c UsageCount, p *Plan) (now time.Time, wait time.Duration, err error) {
+// tryCharge is one attempt of charge. Its error is errBehind if Redis has fewer calls of this replica than it should have charged and
+// returned: nothing is charged then.
+func (b *RedisBudget) tryCharge(ctx context.Context, c UsageCount, p *Plan, charged, returned int64) (now time.Time, wait time.Duration, err error) {
 	limit := unlimited
 	if p != nil {
 		limit = p.SearchConsoleCallsPerDay
 	}
 	sent := b.clock.now()
-	charged, returned := b.fallback.callMarks(c.AccountID)
 	numbers, err := b.chargeScript.Run(ctx, b.scripts, []string{accountKey(c.AccountID)},
 		b.clock.deadline(ctx), b.replica, charged, returned, limit, c.Calls, c.Day).Int64Slice()
 	if err == nil {
