@@ -134,7 +134,7 @@ func (d *Decoder) group(r *Rows, n int) {
 // ends reads the lengths of n more keys of size bytes together, and finds the sizes of their chunks.
 func (d *Decoder) ends(k *keys, n, size int) {
 	before, begin := len(k.ends), len(k.chunks)
-	k.ends = append(make([]keyEnd, 0, before+min(n, NarrowSample)), k.ends...)
+	k.ends = append(make([]keyEnd, 0, before+min(n, EnlargedSample)), k.ends...)
 	d.chunks = d.chunks[:0]
 	room, left := -1, size                                // of the last chunk, and of all that follow
 	d.column(n, maxWindow, func(_ int, values []uint64) { // no key of ReadRows is longer

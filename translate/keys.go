@@ -3,7 +3,7 @@ package translate
 import "slices"
 
 // keys are the keys of rows, one after the other, in chunks: the number of allocations hardly grows with the rows, and growing
-// never copies more than one chunk, so that the memory does not double on the way.
+// never copies more than the first chunk, so that the memory does not double on the way.
 type keys struct {
 	chunks [][]byte
 	ends   []keyEnd
@@ -16,10 +16,14 @@ type keyEnd uint64
 func (e keyEnd) chunk() int  { return int(e >> 32) }
 func (e keyEnd) offset() int { return int(uint32(e)) }
 
-// The sizes of the first chunk, which grows with its keys, and of the others. A key that is longer than a chunk has its own.
+// The sizes of chunks: of the first one, which grows while its keys have up to growingChunk bytes; of the others, while it is not known
+// how many keys will come; and of all, when it is known, at most. A key that is longer than a chunk has its own.
 const (
-	firstChunk = 256
-	wholeChunk = 1 << 20
+	firstChunk   = 256
+	growingChunk = 64 << 10
+	nextChunk    = 512 << 10
+	wholeChunk   = 1 << 20
+	usualChunks  = 4 // that a body needs at most, unless its keys are unusually long
 )
 
 func (k *keys) at(i int) []byte {
@@ -75,12 +79,12 @@ func (k *keys) room(n int) []byte {
 	chunk := k.chunks[last]
 	switch needed := len(chunk) + n; {
 	case needed <= cap(chunk):
-	case needed <= wholeChunk:
+	case last == 0 && needed <= growingChunk:
 		const factor = 8
-		chunk = append(make([]byte, 0, min(wholeChunk, max(needed, factor*cap(chunk)))), chunk...)
+		chunk = append(make([]byte, 0, min(growingChunk, max(needed, factor*cap(chunk)))), chunk...)
 		k.chunks[last] = chunk
 	default:
-		chunk = make([]byte, 0, max(n, wholeChunk))
+		chunk = make([]byte, 0, max(n, nextChunk))
 		k.chunks = append(k.chunks, chunk)
 	}
 	return chunk
@@ -109,7 +113,7 @@ func grown[E any](s []E) []E {
 		return s
 	}
 	const few = 64
-	for _, step := range [...]int{few, NarrowSample, WideSample} {
+	for _, step := range [...]int{few, NarrowSample, EnlargedSample, WideSample} {
 		if len(s) < step {
 			return append(make([]E, 0, step), s...)
 		}

@@ -33,7 +33,7 @@ func (r *RowsReader) Read(body io.Reader, by Dimension) (*Rows, error) {
 	}
 	defer r.idle.Put(memory)
 	rows := &Rows{metrics: memory.metrics[:0]}
-	rows.keys = keys{chunks: [][]byte{memory.keys[:0]}, ends: memory.ends[:0]}
+	rows.keys = keys{chunks: append(make([][]byte, 0, usualChunks), memory.keys[:0]), ends: memory.ends[:0]}
 	if err := rows.readBody(&bodyWindow{source: body, buffer: memory.window[:]}, by); err != nil {
 		return nil, err
 	}

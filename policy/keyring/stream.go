@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"io"
-	"slices"
 	"sync"
 )
 
@@ -39,14 +38,14 @@ const (
 // StreamSealer seals and opens streams of one purpose, for what is too long to be in memory both plain and sealed.
 type StreamSealer struct {
 	keys
-	segments sync.Pool // *[]byte: those of readers that are closed
+	segments sync.Pool // *[]byte: those of readers and writers that are closed
 }
 
 // StreamSealer returns the StreamSealer of a purpose. It derives keys other than those of Sealer: callers keep it.
 func (k *Keyring) StreamSealer(purpose string) *StreamSealer {
 	return &StreamSealer{
 		keys:     k.derive("sara: stream " + purpose),
-		segments: sync.Pool{New: func() any { return new(make([]byte, 0, SegmentSize)) }},
+		segments: sync.Pool{New: func() any { return new(make([]byte, 0, SegmentSize+tagSize)) }},
 	}
 }
 
@@ -76,8 +75,10 @@ func (s *segmenter) nonceOf(kind byte) []byte {
 type StreamWriter struct {
 	segmenter
 	to      io.Writer
-	pending []byte // less than a segment, or one that may be the last
+	pending []byte // in buffer: less than a segment, or one that may be the last
 	endPart bool   // the part ends with what is pending
+	buffer  *[]byte
+	unused  *sync.Pool // of buffers
 }
 
 // Seal writes the beginning of a stream, and returns a writer of its content. The additional data must not change before Close.
@@ -86,7 +87,11 @@ func (s *StreamSealer) Seal(to io.Writer, additional []byte) (*StreamWriter, err
 	head = append(head, s.current[:]...)
 	random := head[len(head):StreamHead]
 	_, _ = rand.Read(random) // never fails
-	w := &StreamWriter{segmenter: newSegmenter(s.ciphers[s.current], random, additional), to: to}
+	w := &StreamWriter{
+		segmenter: newSegmenter(s.ciphers[s.current], random, additional), to: to,
+		buffer: s.segments.Get().(*[]byte), unused: &s.segments,
+	}
+	w.pending = (*w.buffer)[:0]
 	_, err := to.Write(head[:StreamHead])
 	return w, err
 }
@@ -113,12 +118,18 @@ func (w *StreamWriter) Write(p []byte) (n int, err error) {
 // EndPart ends a part, if anything was written since the last one: what follows is in other segments.
 func (w *StreamWriter) EndPart() { w.endPart = len(w.pending) > 0 }
 
-// Close seals the last segment.
-func (w *StreamWriter) Close() error { return w.flush(last) }
+// Close seals the last segment, and gives the memory of the writer to others. It is called once, and nothing can be written afterwards.
+func (w *StreamWriter) Close() error {
+	defer func() {
+		w.unused.Put(w.buffer)
+		w.pending, w.buffer = nil, nil
+	}()
+	return w.flush(last)
+}
 
 // flush seals what is pending, in place.
 func (w *StreamWriter) flush(kind byte) error {
-	w.pending, w.endPart = slices.Grow(w.pending, tagSize), false
+	w.endPart = false
 	sealed := w.aead.Seal(w.pending[:0], w.nonceOf(kind), w.pending, w.additional)
 	var frame [frameSize]byte
 	binary.LittleEndian.PutUint32(frame[:], uint32(len(sealed)*kinds)+uint32(kind))
