@@ -109,6 +109,9 @@ func TestFilters200MatchTheUpstream(t *testing.T) {
 	for _, device := range []string{"desktop", "DESKTOP", "MoBiLe", "tablet"} {
 		combinations = append(combinations, struct{ dimension, operator, value string }{"device", "is", device})
 	}
+	for dimension, quoted := range map[string]string{"device": `^\Qmob`, "query": `\Qbo`} { // RE2 lets a quotation end with the expression
+		combinations = append(combinations, struct{ dimension, operator, value string }{dimension, "regex", quoted})
+	}
 	unfiltered := o.ask(t, site, "country", "2026-11-13", "2026-11-19", 25000)
 	for _, c := range combinations {
 		w.run(c.dimension+" "+c.operator+" "+c.value, func(t *testing.T) {

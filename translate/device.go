@@ -55,7 +55,7 @@ func (f *Filter) matchesDevice(name string) bool {
 	case "contains":
 		matches = strings.Contains(name, strings.ToUpper(f.Value))
 	case "regex":
-		matches = regexp.MustCompile("(?i:" + f.Value + ")").MatchString(name) // normaliseDevice has parsed it
+		matches = regexp.MustCompile("(?i)" + f.Value).MatchString(name) // normaliseDevice has parsed the value, which need not parse within a group
 	}
 	return matches != negated
 }

@@ -20,6 +20,7 @@ func TestDeviceConditions(t *testing.T) {
 		{"not_contains e", none}, {"not_contains Le", one("DESKTOP")}, {"not_contains x", all},
 		{"regex ^(desk|tab)", without("MOBILE")}, {"regex ^Mobile$", one("MOBILE")}, {"regex mob", one("MOBILE")}, {"regex (?-i:mobile)", none},
 		{"regex ^.{6}$", without("DESKTOP")}, {"not_regex ^.{6}$", one("DESKTOP")}, {"not_regex .", none}, {"regex a|b", without("DESKTOP")},
+		{`regex \\Qmobile`, one("MOBILE")}, {`not_regex mobile\\Q`, without("MOBILE")}, {`regex \\Qtab\\E.et`, one("TABLET")},
 		{"contains le;not_contains mob", one("TABLET")}, {"is mobile;is tablet", none}, {"is mobile;regex M", one("MOBILE")},
 	} {
 		var filters []Filter

@@ -265,6 +265,8 @@ func TestParseBrandTerm(t *testing.T) {
 	bad("a\xff", "it is not plain UTF-8 text")
 	bad("regex:a(", "not an RE2 expression: error parsing regexp: missing closing ): `a(`")
 	bad("regex:a)|(b", "not an RE2 expression: error parsing regexp: unexpected ): `a)|(b`")
+	bad(`regex:\Qa`, `it has \Q without \E`)
+	bad(`regex:a|\Q`, `it has \Q without \E`)
 	bad("regex:(?=a)", "not an RE2 expression: error parsing regexp: invalid or unsupported Perl syntax: `(?=`")
 }
 
@@ -311,6 +313,7 @@ func TestCheckPageGroups(t *testing.T) {
 	bad(`page group "a", rule 1: type "" is not one of prefix, contains, equals, regex`, group("a", PageRule{"", "/a"}))
 	bad(`page group "a", rule 1: it has 0 characters: 1 to 200 are allowed, not all of them spaces`, group("a", PageRule{"prefix", ""}))
 	bad("page group \"a\", rule 1: not an RE2 expression: error parsing regexp: missing closing ]: `[`", group("a", PageRule{"regex", "["}))
+	bad("page group \"a\", rule 1: it has \\Q without \\E", group("a", PageRule{"regex", `/\Q.`}))
 	bad("the rules of page group a make an expression of 10254 characters: Search Console allows 4096",
 		group("a", slices.Repeat([]PageRule{{"contains", strings.Repeat("é", 200)}}, 50)...))
 }
