@@ -190,7 +190,7 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 	if ok && (c.property.Archived || stored.Start < first) {
 		first = stored.Start
 	}
-	code, reason := translate.CodeValidation, fmt.Sprintf("the archive has gaps; it has days from %s to %s", stored.Start, stored.End)
+	code, reason := translate.CodeValidation, ""
 	switch {
 	case c.property.Archived && !ok:
 		reason = "the property is archived, and no day that the plan keeps is stored"
@@ -198,6 +198,10 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 		reason = fmt.Sprintf("the property is archived, and its last stored day is %s", stored.End)
 	case r.End < first:
 		code, reason = translate.CodeDateRangeTooOld, fmt.Sprintf("the first available day is %s", first)
+	case !ok: // of days that Search Console has dropped early, other figures are archived
+		reason = fmt.Sprintf("no day that the plan keeps is archived by %s", by)
+	default:
+		reason = fmt.Sprintf("the archive has gaps; it has days from %s to %s", stored.Start, stored.End)
 	}
 	return &translate.InputError{Code: code, Message: fmt.Sprintf("there are no figures from %s to %s: %s%s", r.Start, r.End, reason, addition)}
 }

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/proxy/upstream/gscsim"
+	"sara/translate"
 )
 
 // newLossyWorld has a property "lost" of which Search Console lacks a number of days at the start of its window. What is archived of it has
@@ -39,6 +41,20 @@ func TestPerformance200LostDaysAreMissing(t *testing.T) {
 		wantText(t, endpoint, notes(w.get("pro", w.path("lost", endpoint), days...).ok(t)), "1 day is not archived and not counted: 2025-07-20.")
 	}
 	w.get("pro", w.path("lost", "/summary"), "start_date", "2025-07-20", "end_date", "2025-07-20").want(t, http.StatusBadRequest, codeValidation, "2025-07-20")
+}
+
+// If only totals of earlier days are archived, such as those of an imported file, lost days have no queries, and the error names no archived
+// ones.
+func TestQueries400LostDaysWithOnlyTotalsArchived(t *testing.T) {
+	t.Parallel()
+	w, archived := newLossyWorld(t, 3)
+	var total translate.RowsBuilder
+	total.Add(nil, translate.Metrics{Clicks: 5, Impressions: 10, CTR: 0.5, Position: 2})
+	earlier := archive.Day{Date: *dateOf(t, "2025-06-20"), Dimension: translate.ByDate, Final: true, Rows: total.Rows()}
+	w.must(archived.history.Merge(t.Context(), w.properties["lost"].ID, []archive.Day{earlier}))
+	w.get("pro", w.path("lost", "/timeseries")).ok(t)
+	refused := w.get("pro", w.path("lost", "/queries"), "start_date", "2025-07-20", "end_date", "2025-07-22")
+	refused.want(t, http.StatusBadRequest, codeValidation, "there are no figures from 2025-07-20 to 2025-07-22: no day that the plan keeps is archived by query")
 }
 
 // The edge of what the upstream has moves on with the day. With a copy of the series of the day before, the archive answers for the day
