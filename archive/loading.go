@@ -21,17 +21,18 @@ type loadingCache[K comparable, V any] struct {
 
 // loading is a load in progress.
 type loading[V any] struct {
-	done  chan struct{} // closed when the following are set
-	value V
-	err   error
+	done     chan struct{} // closed when the following are set
+	value    V
+	err      error
+	canceled bool // the context of the load had ended, which says nothing of the key
 }
 
 func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, fresh func(V) bool, load func(context.Context, K) (V, K, error)) *loadingCache[K, V] {
 	return &loadingCache[K, V]{values: lru.New[K](lru.Config[V]{Weight: weight}), weigh: weigh, fresh: fresh, load: load, loads: map[K]*loading[V]{}}
 }
 
-// get returns the value of a key from the cache, or loads it. The first caller loads on its own context; if that is canceled,
-// one of the others loads again.
+// get returns the value of a key from the cache, or loads it. The first caller loads on its own context; if that ends the load,
+// one of the others loads again. Any other failure is that of all, a timeout of the store included.
 func (c *loadingCache[K, V]) get(ctx context.Context, key K) (value V, err error) {
 	for {
 		if value, ok := c.values.Get(key); ok && c.fresh(value) {
@@ -47,8 +48,7 @@ func (c *loadingCache[K, V]) get(ctx context.Context, key K) (value V, err error
 		case <-ctx.Done():
 			return value, ctx.Err()
 		}
-		canceled := errors.Is(l.err, context.Canceled) || errors.Is(l.err, context.DeadlineExceeded)
-		if !canceled || ctx.Err() != nil {
+		if !l.canceled || ctx.Err() != nil {
 			return l.value, l.err
 		}
 	}
@@ -83,4 +83,5 @@ func (c *loadingCache[K, V]) run(ctx context.Context, key K, l *loading[V]) {
 	if l.value, loaded, l.err = c.load(ctx, key); l.err == nil {
 		c.values.PutWeighted(loaded, l.value, c.weigh(l.value), "")
 	}
+	l.canceled = l.err != nil && ctx.Err() != nil
 }
