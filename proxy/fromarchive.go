@@ -48,7 +48,7 @@ func (p *archivePart) none() bool {
 	return !slices.ContainsFunc(p.parts, func(read translate.Part) bool { return read != nil })
 }
 
-// release gives up the memory of what was read. The answer does not share it.
+// release gives up the memory of what was read. The answer does not share it. It may be called again.
 func (p *archivePart) release() {
 	for i := range p.sums {
 		p.sums[i].Release()
@@ -58,9 +58,16 @@ func (p *archivePart) release() {
 
 func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
-// readArchive reads the archive's part of the fetches. damage is what the plan knows of the archive's damage; nil for none.
-func (s *Server) readArchive(ctx context.Context, c *call, report translate.Report, plan translate.Plan, damage *archive.DamageError) (*archivePart, error) {
+// readArchive reads the archive's part of the fetches, which the caller releases. damage is what the plan knows of the archive's damage;
+// nil for none.
+func (s *Server) readArchive(ctx context.Context, c *call, report translate.Report, plan translate.Plan,
+	damage *archive.DamageError) (_ *archivePart, err error) {
 	part := &archivePart{origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive, Gaps: plan.Gaps}}
+	defer func() {
+		if err != nil {
+			part.release()
+		}
+	}()
 	part.parts = part.memory[:len(plan.Fetches)]
 	part.add(archive.Result{Damage: damage})
 	live := len(plan.Fetches) == 0

@@ -140,6 +140,7 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 	if part, err = s.learnDays(ctx, c, q, part, found); err != nil {
 		return reply{}, err
 	}
+	defer part.release() // another one, if the live days have moved
 	s.noteAge(c, q, part, found)
 	return s.buildAnswer(ctx, c, q, part, found, c.cacheStatus(q.fetches, found))
 }

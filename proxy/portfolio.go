@@ -199,8 +199,12 @@ func (s *Server) isKept(ctx context.Context, c *call, q *reportRequest) bool {
 func (s *Server) answerStored(ctx context.Context, c *call, q *reportRequest) (reply, error) {
 	q.basis = s.basis(ctx, c)
 	part, err := s.prepare(ctx, c, q)
-	if err != nil || len(part.origin.Gaps.Missing) > 0 || part.derived > 0 {
+	if err != nil {
 		return reply{}, errNotAtHand // and the live figures are asked for
+	}
+	defer part.release()
+	if len(part.origin.Gaps.Missing) > 0 || part.derived > 0 {
+		return reply{}, errNotAtHand
 	}
 	return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheMiss)
 }

@@ -24,6 +24,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		switch {
 		case err == nil:
 			part = learned
+			defer part.release()
 		case errors.Is(err, errPlanOutdated):
 			copied = false // the copies are not of the rows that are needed
 		default:
@@ -51,6 +52,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 	if absent != nil {
 		return reply{}, c.explain(failure)
 	}
+	defer part.release()
 	return s.buildStale(ctx, c, q, part, make([]cache.Found, len(q.fetches)), reason, cacheMiss)
 }
 
