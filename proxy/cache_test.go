@@ -148,6 +148,32 @@ func mustJSON(t testing.TB, value any) []byte {
 	return text
 }
 
+// What a client keeps is not what the same request means once the anchor has moved, at midnight in Los Angeles.
+func TestSummary200FreshnessEndsWithTheDay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/summary")
+	w.setClock("2026-12-03T07:59:15Z")
+	w.get("pro", path, "start_date", "2026-10-01", "end_date", "2026-10-31").ok(t)
+	for _, c := range []struct {
+		days   []string
+		before string
+	}{
+		{nil, "private, max-age=45"},
+		{[]string{"date_range", "previous_month"}, "private, max-age=45"},
+		{[]string{"start_date", "2026-11-30", "end_date", "2026-12-31"}, "private, max-age=45"}, // which is moved back
+		{[]string{"start_date", "2026-10-01", "end_date", "2026-10-31"}, "private, max-age=21600"},
+	} {
+		for range 2 { // the second one is memoized
+			w.wantMaxAge(t, c.before, w.get("pro", path, c.days...).ok(t))
+		}
+	}
+	w.setClock("2026-12-03T08:00:00Z")
+	if r := w.get("pro", path, "date_range", "previous_month").ok(t); !strings.Contains(string(r.body), `"start_date":"2026-11-01"`) {
+		t.Errorf("the month before is %v", r.meta()["date_range"])
+	}
+}
+
 // Figures that touch the anchor are fresh for ten minutes, settled ones for six hours; after that they are served
 // stale-while-revalidate.
 func TestSummary200Freshness(t *testing.T) {

@@ -37,10 +37,11 @@ type call struct {
 	format   format // of the body
 
 	// Set by the stages: nil until then, and on routes that have no use for them.
-	grant    *policy.Grant
-	window   translate.Window
-	params   *translate.Params
-	property *policy.Property
+	grant      *policy.Grant
+	window     translate.Window
+	windowEnds time.Time // when the anchor moves on
+	params     *translate.Params
+	property   *policy.Property
 
 	part bool // a summary for another answer, such as of one property of a portfolio: without an HTTP request
 	held bool // something that may outlive the request refers to the call or its context
@@ -238,7 +239,7 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
-	c.window, c.params, c.property = m.window, m.params, m.property
+	c.window, c.windowEnds, c.params, c.property = m.window, m.windowEnds, m.params, m.property
 	q := m.request
 	return s.answerReport(ctx, c, &q)
 }
@@ -274,8 +275,14 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.grant, err = s.gate.Admit(ctx, request); err != nil {
 		return asStoreError(err)
 	}
-	c.window = translate.NewWindow(s.calendar.Anchor(c.started), c.grant.Plan.RetentionMonths)
+	s.setWindow(c)
 	return nil
+}
+
+// setWindow sets the days that the grant lets the call ask for.
+func (s *Server) setWindow(c *call) {
+	anchor := s.calendar.Anchor(c.started)
+	c.window, c.windowEnds = translate.NewWindow(anchor, c.grant.Plan.RetentionMonths), s.calendar.AnchorEnds(anchor)
 }
 
 // findProperty resolves the property that the path names.

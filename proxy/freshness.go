@@ -91,12 +91,15 @@ func (s *Server) basis(ctx context.Context, c *call) uint64 {
 	return xxhash.Sum64(dst)
 }
 
-// left returns how long the answer stays fresh until its age or its basis must be checked again.
+// left returns how long the answer stays fresh: until its age or its basis must be checked again, or the same request means other days.
 func (q *reportRequest) left(c *call, answer *cache.Answer) time.Duration {
 	ttl := c.ttl()
 	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
 	if q.rests(answer) {
 		left = min(left, freshArchived-c.started.Sub(answer.Checked()))
+	}
+	if c.params.Period.Preset != translate.PresetCustom || c.params.Period.End == c.window.Anchor { // which a later day may have been moved back to
+		left = min(left, c.windowEnds.Sub(c.started))
 	}
 	return left
 }

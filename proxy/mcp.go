@@ -189,9 +189,8 @@ func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCt
 // Totals implements mcp.API.
 func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Values) []byte {
 	m, s := ctx.Value(mcpCall{}).(*message), e.server
-	now := s.config.Now()
-	c := &call{id: m.id, route: e.route, started: now, grant: m.grant, part: true,
-		window: translate.NewWindow(s.calendar.Anchor(now), m.grant.Plan.RetentionMonths)}
+	c := &call{id: m.id, route: e.route, started: s.config.Now(), grant: m.grant, part: true}
+	s.setWindow(c)
 	var err error
 	if c.params, err = translate.Parse(translate.Summary(), []byte(days.Encode()), c.window); err != nil {
 		return nil

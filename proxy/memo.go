@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/valyala/fasthttp"
@@ -15,13 +16,14 @@ import (
 // An admittedRequest is the memoized result of the stages for a request, because dashboards repeat the same requests. While
 // none of its inputs has changed, an equal request needs only its key and its budgets checked.
 type admittedRequest struct {
-	route    *route
-	grant    *policy.Grant // of the request that was memoized
-	window   translate.Window
-	params   *translate.Params
-	property *policy.Property
-	request  reportRequest
-	logged   []byte // what the access log says of grant and property
+	route      *route
+	grant      *policy.Grant // of the request that was memoized
+	window     translate.Window
+	windowEnds time.Time
+	params     *translate.Params
+	property   *policy.Property
+	request    reportRequest
+	logged     []byte // what the access log says of grant and property
 }
 
 // A memoKey identifies a request. The hash does not reveal its API key.
@@ -72,7 +74,7 @@ func (s *Server) memoize(c *call, q *reportRequest) {
 	if !ok || translate.UsesSegments(c.params.Filters) {
 		return
 	}
-	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, params: c.params, property: c.property, request: *q}
+	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: c.params, property: c.property, request: *q}
 	text := append(make([]byte, 0, len(q.key)+usualTenant), q.key...)
 	m.request.key = slices.Clip(text)
 	m.logged = s.access.format.appendTenant(text[len(text):], m.grant, m.property)

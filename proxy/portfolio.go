@@ -118,7 +118,7 @@ func (s *Server) withoutFigures(ctx context.Context, parts []portfolioPart) (lef
 // about returns the call for the summary of one property of a portfolio.
 func (c *call) about(p *sqlstore.Property, params *translate.Params) *call {
 	return &call{id: c.id + "/" + p.ID, route: c.route, started: c.started, client: c.client, header: requestHeader{noCache: c.header.noCache},
-		span: c.span, grant: c.grant, window: c.window, params: params, property: &p.Property, part: true}
+		span: c.span, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: params, property: &p.Property, part: true}
 }
 
 // An answerer answers a report.

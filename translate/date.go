@@ -130,6 +130,9 @@ const anchorLag = 2
 // Anchor returns the last day of any range: two days before the upstream's today.
 func (c Calendar) Anchor(now time.Time) Date { return c.Day(now) - anchorLag }
 
+// AnchorEnds returns the instant at which the anchor moves on to the next day.
+func (c Calendar) AnchorEnds(anchor Date) time.Time { return c.Start(anchor + anchorLag + 1) }
+
 // Day returns the upstream day of an instant.
 func (c Calendar) Day(t time.Time) Date {
 	year, month, day := t.In(c.pacific).Date()
