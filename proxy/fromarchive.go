@@ -83,7 +83,7 @@ func (s *Server) readArchive(ctx context.Context, c *call, report translate.Repo
 	switch {
 	case !live:
 		part.origin.Source = translate.SourceArchive
-	case part.last != nil:
+	case part.last != nil, len(part.origin.Gaps.Missing) > 0: // live figures are complete
 		part.origin.Source = translate.SourceHybrid
 	}
 	part.addGaps()

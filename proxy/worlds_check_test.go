@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -226,16 +227,19 @@ func (x *reading) checkSource(p *problems, q *question, e *expectation, s *serve
 			usesLive = usesLive || e.states[d] == isLive
 		}
 	}
+	missing := slices.Contains(slices.Collect(maps.Values(e.states)), isMissing) // so that figures are not complete
 	may := []string{"live"}
 	switch span := e.span(); {
 	case x.kind != connected, x.moversStored, q.to < liveStart:
 		may = []string{"stored"}
-	case usesLive && usesStored:
+	case usesLive && (usesStored || missing):
 		may = []string{"hybrid"}
 	case usesStored:
 		may = []string{"stored", "hybrid"}
 	case span[0] < liveStart || slices.ContainsFunc(span, func(d date) bool { return x.mayBeStored(e, d, q.table) }):
-		may = []string{"live", "hybrid"}
+		if may = []string{"hybrid"}; !missing {
+			may = append(may, "live")
+		}
 		if !usesLive { // days without traffic, all of which the archive may have
 			may = append(may, "stored")
 		}

@@ -24,7 +24,7 @@ type Source string
 const (
 	SourceLive    Source = "live"   // from the upstream, now or from a fresh cache
 	SourceArchive Source = "stored" // from the archive, or from a stale cache
-	SourceHybrid  Source = "hybrid" // both
+	SourceHybrid  Source = "hybrid" // both, or from the upstream without days that the archive lacks
 )
 
 // Origin is the part of the meta that does not follow from the parameters and the rows.
