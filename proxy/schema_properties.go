@@ -34,8 +34,8 @@ func propertyRowSchema() schema {
 func propertySchema() schema {
 	return object(append(propertyMembers(),
 		member{name: "data_window", schema: object(
-			member{name: "latest_data_date", schema: day("The anchor: the last day of every range.").like("2026-11-19")},
-			member{name: "earliest_data_date", schema: day("The first day that the key can read.").like("2023-11-20")},
+			member{name: "latest_data_date", schema: day("The last day with figures that the key can read.").like("2026-11-19")},
+			member{name: "earliest_data_date", schema: day("The first day with figures that the key can read.").like("2023-11-20")},
 			member{name: "live_window_months", schema: whole("How far back the upstream keeps data.").like(16)},
 			member{name: "retention_months", schema: whole("How far back the plan allows ranges.").like(36)}).named("DataWindow")},
 		member{name: "connection", schema: object(
