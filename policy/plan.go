@@ -138,14 +138,22 @@ func (p *Plan) set(values map[string]yaml.Node) error {
 			}
 			return fmt.Errorf("line %d: there is no field %s; the fields are %s", value.Line, name, strings.Join(names, ", "))
 		}
-		if access := fields[at].access; access != nil && value.Decode(access) != nil {
+		if access := fields[at].access; access != nil && decode(value, access) != nil {
 			return fmt.Errorf("line %d: %s is %q: write true or false", value.Line, name, value.Value)
 		}
-		if limit := fields[at].limit; limit != nil && value.Decode(limit) != nil {
+		if limit := fields[at].limit; limit != nil && decode(value, limit) != nil {
 			return fmt.Errorf("line %d: %s is %q: write a whole number", value.Line, name, value.Value)
 		}
 	}
 	return p.check()
+}
+
+// decode is Decode of a node, which leaves a field as it is if the node is null.
+func decode(value yaml.Node, field any) error {
+	if value.ShortTag() == "!!null" {
+		return errors.New("it is null")
+	}
+	return value.Decode(field)
 }
 
 func (p *Plan) check() error {
