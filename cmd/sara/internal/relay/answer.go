@@ -130,7 +130,9 @@ func (s *session) relayStream(m *message, stream io.Reader) (answered bool, err 
 		switch {
 		case string(field) == "data" && len(data) < maxMessage:
 			data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n')
-		case len(scanner.Bytes()) > 0 || !gjson.ValidBytes(data):
+		case len(scanner.Bytes()) > 0: // another field, or a comment
+		case !gjson.ValidBytes(data):
+			data = nil // an event without a message
 		case isAnswer(data):
 			return true, s.relayAnswer(m, data)
 		default:

@@ -148,6 +148,8 @@ func TestAnswersReachTheClient(t *testing.T) {
 		{"400", answering(400, `{"jsonrpc":"2.0","id":"7","error":{"code":-32020,"message":"x"}}`), []string{`{"jsonrpc":"2.0","id":"7","error":{"code":-32020,"message":"x"}}`}},
 		{"404", answering(404, `{"jsonrpc":"2.0","error":{"code":-32601,"message":"x"}}`), []string{`{"jsonrpc":"2.0","error":{"code":-32601,"message":"x"},"id":"7"}`}},
 		{"id null", answering(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"x"}}`), []string{`{"jsonrpc":"2.0","id":"7","error":{"code":-1,"message":"x"}}`}},
+		{"stream with an event that is no message", answering(200, "data: {\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
+			"Content-Type", "text/event-stream"), []string{`{"jsonrpc":"2.0","id":"7","result":{}}`}},
 		{"stream", answering(200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata:\"method\":\"notifications/progress\"}\n\n: idle\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
 			"Content-Type", "text/event-stream; charset=utf-8"), []string{`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":"7","result":{}}`}},
 	} {
