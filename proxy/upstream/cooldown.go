@@ -58,13 +58,16 @@ func newCooldowns(cfg Config) *cooldowns {
 	return c
 }
 
-// start begins the cooldown of a site, for as long as the refusal asks.
+// start begins the cooldown of a site, for as long as the refusal asks. The refusal of a call that was under way does not shorten one.
 func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 	if refusal.RetryAfter <= 0 {
 		return
 	}
 	now := c.now()
 	until := now.Add(refusal.RetryAfter)
+	if _, end, ok := c.sites.get(site, now); ok && !until.After(end) {
+		return
+	}
 	c.sites.put(site, refusal, until, now)
 	if c.redis == nil {
 		return

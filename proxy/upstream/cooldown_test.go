@@ -50,6 +50,7 @@ func TestReplicasShareCooldowns(t *testing.T) {
 		one, other := replica(clock, client), replica(clock, client)
 		exhausted := &Error{Kind: Quota, Status: 403, Reason: "quotaExceeded", Message: "Load quota exceeded.", RetryAfter: time.Hour}
 		one.start(t.Context(), "a", exhausted)
+		one.start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: time.Minute}) // of a call that was under way
 		one.start(t.Context(), "b", &Error{Kind: Quota})
 		clock.advance(time.Minute)
 		for _, test := range []struct {
