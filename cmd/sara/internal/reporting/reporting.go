@@ -150,6 +150,9 @@ func (r *run) writeTables(ctx context.Context) error {
 	for range min(workers, len(tasks)) {
 		working.Go(func() {
 			for t := range queue {
+				if going.Err() != nil {
+					continue
+				}
 				if err := r.writeProperty(ctx, t); err != nil {
 					stop(err)
 				}
