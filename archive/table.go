@@ -36,11 +36,11 @@ func (r *tableRow) metrics() translate.Metrics {
 
 // totalOf returns the sum of all rows.
 func totalOf(rows []tableRow) translate.Metrics {
-	var parts translate.RowsBuilder
+	var sum translate.Sum
 	for i := range rows {
-		parts.Add(nil, rows[i].metrics())
+		sum.AddWeighted(rows[i].clicks, rows[i].impressions, rows[i].weighted)
 	}
-	return parts.Rows().Total()
+	return sum.Metrics()
 }
 
 // A keySum is the sum of the rows of a key.

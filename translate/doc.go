@@ -1,6 +1,6 @@
 // Package translate turns API parameters into upstream queries, and upstream rows into the bytes of a response. It is pure:
-// it reads no clock, its only state is memory for reuse (RowsReader, Merger, Sums, Decoder), and its only I/O is on readers and writers
-// that the caller passes. Days are arguments, and equal input gives equal bytes.
+// it reads no clock, its only state is memory for reuse (RowsReader, Merger, Sums, Decoder) and the seed of a KeyIndex, and its
+// only I/O is on readers and writers that the caller passes. Days are arguments, and equal input gives equal bytes.
 //
 // Parse reads a query string into Params. Conditions expands their filters, with the brand terms and page groups that are
 // configured for the property. Report.Plan returns the rows that the response needs, as upstream queries in a canonical form:

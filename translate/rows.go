@@ -138,12 +138,14 @@ func (m Metrics) plus(other Metrics) Metrics {
 	return sum.Metrics()
 }
 
-// Total returns the sum of all rows, see Sum.
-func (r *Rows) Total() (sum Metrics) {
-	for i := range r.Len() {
-		sum = sum.plus(r.metrics[i])
+// Total returns the sum of the rows that are here, see Sum.
+func (r *Rows) Total() Metrics {
+	var sum Sum
+	for i := range r.metrics {
+		m := &r.metrics[i]
+		sum.Add(m.Clicks, m.Impressions, m.Position)
 	}
-	return sum
+	return sum.Metrics()
 }
 
 // A Series has the figures of every day of a range.
