@@ -24,7 +24,7 @@ type KeyUseStore interface {
 }
 
 // RecordKeyUses records the use of keys once a minute, until ctx ends, and then once more. What the database does not take is kept for the
-// next time: at most an hour's keys, because each is taken once an hour.
+// next time, the last hour of each key.
 func RecordKeyUses(ctx context.Context, keys KeyUser, store KeyUseStore, log *slog.Logger) {
 	tick := time.NewTicker(keyUsesEvery)
 	defer tick.Stop()
