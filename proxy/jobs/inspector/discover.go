@@ -86,8 +86,17 @@ func (r *run) find(ctx context.Context, p Property) (f findings, err error) {
 	if f.found, err = r.config.Sitemaps.Read(ctx, scope, paths, max(minSitemapURLs, 2*p.MaxURLs)); err != nil {
 		return f, err
 	}
-	f.clicks, f.archived, err = r.traffic(ctx, p, scope)
-	return f, err
+	days := r.trafficDays()
+	result, err := r.config.History.Read(ctx, p.PropertyID, translate.ByPage, days, 0)
+	if err != nil {
+		return f, err
+	}
+	f.clicks, f.archived = clicksOf(result.Rows, scope), len(result.Missing) < days.Days()
+	// The archive has the top pages of each day. The others are ranked, too, if the upstream answers; discovery does not depend on it.
+	if rows, err := r.config.Gateway.Query(ctx, p.Target, translate.WideQuery(p.Site, translate.ByPage, days), nil); err == nil {
+		f.live = clicksOf(rows, scope)
+	}
+	return f, context.Cause(ctx)
 }
 
 // refuseEmpty explains why an empty discovery must not erase the tracked URLs; nil if it may.
@@ -116,20 +125,20 @@ func (r *run) sitemaps(ctx context.Context, p Property) (listed []upstream.Sitem
 	return listed, err
 }
 
-// traffic returns the clicks of the archived pages with traffic, which may be zero, and whether any of the days is archived.
-func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (clicks map[string]int64, archived bool, err error) {
+// trafficDays returns the days whose clicks rank the pages.
+func (r *run) trafficDays() translate.DateRange {
+	const days = 28
 	anchor := r.calendar.Anchor(r.config.Now())
-	result, err := r.config.History.Read(ctx, p.PropertyID, translate.ByPage,
-		translate.DateRange{Start: anchor - trafficDays + 1, End: anchor}, 0)
-	if err != nil {
-		return nil, false, err
-	}
-	pages := result.Rows
-	clicks = make(map[string]int64, pages.Len())
+	return translate.DateRange{Start: anchor - days + 1, End: anchor}
+}
+
+// clicksOf returns the clicks of pages, which may be zero.
+func clicksOf(pages *translate.Rows, scope sitemap.Scope) map[string]int64 {
+	clicks := make(map[string]int64, pages.Len())
 	for i := range pages.Len() {
 		if address, ok := scope.Clean(string(pages.Key(i))); ok {
 			clicks[address] += pages.Metrics(i).Clicks
 		}
 	}
-	return clicks, len(result.Missing) < trafficDays, nil
+	return clicks
 }

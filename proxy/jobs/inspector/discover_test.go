@@ -26,13 +26,14 @@ func TestDiscoveryMergesSitemapsAndTraffic(t *testing.T) {
 	w.files[shopMap] = file{urls: []string{at("a"), at("b"), "https://else.example/"}}
 	w.files[shopMore] = file{urls: []string{at("b"), at("c#top")}, problem: "it broke off"}
 	w.clicks[at("b")], w.clicks[at("d")], w.clicks[at("d#part")] = 3, 0, 2
+	w.live = map[string]int64{at("a"): 5, at("b#part"): 4, at("elsewhere"): 9}
 	r := w.inspect("shop", Options{})
 	equal(t, "tracked", w.tracked("shop"), map[string][]string{
 		at("a"): {shopIndex, shopMap}, at("b"): {shopIndex, shopMore, shopMap}, at("c"): {shopIndex, shopMore}, at("d"): nil,
 	})
 	equal(t, "problems", r.Problems, []SitemapProblem{{shopMore, "it broke off"}})
 	for _, u := range value(w.store.TrackedURLs(t.Context(), w.ids["shop"]))(t) {
-		if want := map[string]int64{at("b"): 3, at("d"): 2}[u.URL]; u.Clicks != want {
+		if want := map[string]int64{at("a"): 5, at("b"): 4, at("d"): 2}[u.URL]; u.Clicks != want {
 			t.Errorf("%s has %d clicks, want %d", u.URL, u.Clicks, want)
 		}
 	}

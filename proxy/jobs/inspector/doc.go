@@ -3,8 +3,9 @@
 //
 // # A run
 //
-// Discovery comes first. It reads the sitemaps that the upstream lists, adds the pages that had traffic in the last four
-// weeks, and keeps the ones with the most clicks, as many as the plan inspects. A sitemap that could not be read keeps the
+// Discovery comes first. It reads the sitemaps that the upstream lists, adds the archived pages that had traffic in the last four
+// weeks, and keeps the ones with the most clicks, as many as the plan inspects. One query asks for the clicks of pages that
+// are not among the top ones of any day, which the archive does not have. A sitemap that could not be read keeps the
 // URLs that it had. When the upstream does not even list the sitemaps, all tracked URLs stay.
 //
 // Then the run inspects the URLs that were not inspected on this day of the upstream: first the new ones, then by staleness

@@ -15,8 +15,9 @@ import (
 type findings struct {
 	listed   []upstream.Sitemap    // by the upstream
 	found    sitemap.Found         // in them
-	clicks   map[string]int64      // of the pages with traffic
+	clicks   map[string]int64      // of the archived pages with traffic
 	archived bool                  // any of the days of clicks is archived
+	live     map[string]int64      // clicks of more pages, by the upstream; nil if it does not tell
 	tracked  []sqlstore.TrackedURL // before this discovery
 }
 
@@ -73,7 +74,7 @@ func (f findings) pages(d *sqlstore.Discovery) map[string]*page {
 		p := pages[url]
 		if p == nil {
 			clicks, visited := f.clicks[url]
-			p = &page{DiscoveredURL: sqlstore.DiscoveredURL{URL: url, Clicks: clicks}, visited: visited}
+			p = &page{DiscoveredURL: sqlstore.DiscoveredURL{URL: url, Clicks: max(clicks, f.live[url])}, visited: visited}
 			pages[url] = p
 		}
 		return p

@@ -50,8 +50,6 @@ const (
 	burstFraction = 19
 	// maxRejections in a row mean that nothing of the property can be inspected.
 	maxRejections = 5
-	// trafficDays are the days whose clicks rank the pages.
-	trafficDays = 28
 	// minSitemapURLs are read from the sitemaps of a property even if its plan inspects fewer: a sitemap has up to 50,000, and
 	// the ones with the most clicks may be anywhere in it.
 	minSitemapURLs = 50_000
@@ -87,6 +85,8 @@ var _ Store = (*sqlstore.Store)(nil)
 type Gateway interface {
 	// Sitemaps returns the sitemaps that were submitted for a property, without those that only an index file names.
 	Sitemaps(ctx context.Context, t upstream.Target) ([]upstream.Sitemap, error)
+	// Query returns rows of search analytics of a property. It calls charge, unless that is nil, before the call upstream.
+	Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error)
 	// Inspect returns the index status of a URL of the property. It calls charge before it makes the call, unless it refuses to
 	// make it, and returns the error of charge as it is.
 	Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (upstream.Inspection, error)

@@ -36,6 +36,7 @@ type fakeUpstream struct {
 	files      map[string]file                                      // sitemaps, by path
 	full       bool                                                 // the reader stopped early
 	clicks     map[string]int64                                     // of archived pages
+	live       map[string]int64                                     // of pages; nil: it does not answer
 	unarchived bool                                                 // no day is archived
 	label      func(url string) string                              // the coverage state of a URL
 	refuses    error                                                // of every call, before it is charged; nil: none
@@ -232,6 +233,23 @@ func (w *fakeUpstream) Take(ctx context.Context, site string, day translate.Date
 	}
 	w.taken[key]++
 	return true, 0, ctx.Err()
+}
+
+// Query implements Gateway.
+func (w *fakeUpstream) Query(_ context.Context, _ upstream.Target, q translate.Query, _ func(context.Context) error) (*translate.Rows, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.live == nil {
+		return nil, fail(upstream.Unavailable)
+	}
+	if q.Dimension != translate.ByPage || q.Range.Days() != 28 || q.Range.End != w.calendar.Anchor(w.now()) || len(q.Conditions) > 0 {
+		w.t.Errorf("the traffic is asked for by %+v", q)
+	}
+	var b translate.RowsBuilder
+	for _, url := range slices.Sorted(maps.Keys(w.live)) {
+		b.Add([]byte(url), translate.Metrics{Clicks: w.live[url], Impressions: w.live[url] + 1})
+	}
+	return b.Rows(), nil
 }
 
 // Inspect implements Gateway.

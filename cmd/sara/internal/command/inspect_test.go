@@ -70,7 +70,7 @@ func TestInspect(t *testing.T) {
 	}
 	wantURLs(t, w.InspectedURLs(), slices.AppendSeq(slices.Collect(maps.Keys(shop)), maps.Keys(blog)))
 	calls := w.Calls()
-	if int(calls.Inspections) != len(shop)+len(blog) || calls.SearchAnalytics != 0 {
+	if int(calls.Inspections) != len(shop)+len(blog) || calls.SearchAnalytics != 3 { // one for each discovery
 		t.Errorf("calls: %+v", calls)
 	}
 	inspected := len(shop) + len(blog) - 5

@@ -31,7 +31,7 @@ const (
 	sitemapsBytes   = 8 << 20
 )
 
-// Query implements collector.Gateway.
+// Query implements collector.Gateway and inspector.Gateway.
 func (g Gateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (rows *translate.Rows, err error) {
 	err = g.within(ctx, t, q.MaxBody(), func() error {
 		rows, err = g.Upstream.Query(ctx, t, q, charge)
