@@ -17,8 +17,8 @@ import (
 const (
 	maxBatch = 256 // admissions in one round trip
 
-	// A request that only leases of other replicas are in the way of waits until they are returned, and is tried again so often. It
-	// waits no longer than for a round trip. So many of them can wait: the rest of a batch is for others.
+	// A request that would fit but for the leases of other replicas waits until they are returned, and is tried again after each
+	// leaseRetry, for as long as a round trip may take. Of a batch, maxWaiting can wait: the rest is for others.
 	leaseRetry = 2 * time.Millisecond
 	maxWaiting = maxBatch / 4
 

@@ -162,8 +162,8 @@ func (f *keyFinder) run() {
 	}
 }
 
-// next takes the look-ups of the next query. Without any, it returns how long those that wait have to, or zero if none does and
-// the run ends.
+// next takes the look-ups of the next query. If none is due, it returns how long to wait; zero if none
+// waits, which ends the run.
 func (f *keyFinder) next() (batch []*keyLookup, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -35,7 +35,7 @@ type lease struct {
 	ending    bool      // the rest is being returned
 }
 
-// isOver reports whether the lease must not be used any more. One of the future, after the clock of Redis has gone back, is over.
+// isOver reports whether the lease must not be used any more. One that was granted in the future, because the clock of Redis was set back, is over.
 func (l *lease) isOver(now time.Time) bool {
 	age := now.Sub(l.granted)
 	return age < 0 || age >= leaseUse

@@ -21,8 +21,8 @@ const windowShift = 31
 func packed(window int64, count int) int64 { return window<<windowShift | int64(count) }
 
 // marks are what a script needs to notice a loss: what this replica has admitted today, and what it knows to be admitted by all,
-// both packed with the day; a count of zero is 0. It has not lost what was admitted from leases since: so many of the day, and of the
-// hour, packed with it.
+// both packed with the day; a count of zero is 0. What was admitted from leases since is no loss: leasedDay has its number of the day,
+// and leasedHour that of the hour, packed with it.
 type marks struct{ ownDay, knownDay, leasedDay, leasedHour int64 }
 
 // marks returns the marks of an account.

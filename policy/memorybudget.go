@@ -88,8 +88,8 @@ func divide(limit, shares int) int {
 // worthAnotherTry bounds how long a client waits after a refusal by a share: the shared counters may be back by then.
 const worthAnotherTry = time.Minute
 
-// refuse returns the refusal of a ceiling whose window ends after left, if n more than the local ones do not fit: into this
-// replica's share of what was left of the limit beyond those that were seen.
+// refuse returns a refusal unless n more fit into this replica's share, of which local are used: (limit - seen) / shares. The window of
+// the ceiling ends after left.
 func refuse(c Ceiling, limit, seen, local, n, shares int, left time.Duration) *Refusal {
 	share := max(0, limit-seen) / shares
 	switch {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// largeRows is how many rows make an answer large work: to build one of 50,000 rows takes some 5 MB beside the rows.
+	// An answer of at least largeRows is large work: to build one of 50,000 rows takes some 5 MB beside the rows.
 	largeRows = 5 * translate.NarrowSample
-	// largeDays is how many archived days do: a day has up to 100 rows.
+	// So is one of at least largeDays from the archive: a day has up to 100 rows.
 	largeDays = largeRows / 100
 )
 

@@ -244,7 +244,7 @@ func (s *Server) partError(part *portfolioPart) *apiError {
 	failed := apiErrorOf(part.err)
 	if part.late && failed.httpStatus() >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
 		return &apiError{code: codeUpstreamUnavailable,
-			message: "the time of the request was over before this property answered: repeat the request, which goes on from here"}
+			message: "the request timed out before this property answered: repeat it; what it has fetched by then is kept"}
 	}
 	s.logCause(part.call, failed)
 	return failed

@@ -63,7 +63,7 @@ func performanceMembers() []member {
 		member{name: "row_count", schema: whole("Rows returned; null for totals.").orNull().like(1)},
 		member{name: "limit", schema: whole("The limit applied; null where there is none.").orNull().like(100)},
 		member{name: "total", schema: whole("Always null: the upstream does not say how many rows there are.").orNull().with("const", nil)},
-		member{name: "truncated_by", schema: text("What the rows that fell off were ranked by; null when none did.").
+		member{name: "truncated_by", schema: text("The ranking by which rows were cut off; null if none were.").
 			with("enum", []string{"clicks"}).named("Truncation").orNull()},
 		member{name: "source", schema: sourceSchema()},
 		member{name: "stale_reason", schema: text("Why the answer is not fresh; null when it is.").orNull().with("examples", []any{nil})},

@@ -135,7 +135,7 @@ func anomalySchema() schema {
 		member{name: "id", schema: text("Its name, with which the notes of answers begin.").like("gsc-impressions-logging-2025")},
 		member{name: "start_date", schema: day("The first day.").like("2025-05-13")},
 		member{name: "end_date", schema: day("The last day, included; null for a window that is still open, and for a step whose day is known.").orNull().like("2026-04-27")},
-		member{name: "kind", schema: text("window: the figures of these days are wrong. step: from then on figures are of another make.").
+		member{name: "kind", schema: text("window: the figures of these days are wrong. step: from this day on, figures are computed differently.").
 			with("enum", []string{translate.AnomalyWindow, translate.AnomalyStep}).named("AnomalyKind")},
 		member{name: "metrics", schema: listOf(text("A metric that it distorts.").with("enum", translate.AnomalyMetrics()).named("Metric"))},
 		member{name: "effect", schema: text("What it does to the figures.").like("A logging error made impressions inaccurate. Clicks are right.")},

@@ -12,7 +12,7 @@ import (
 	"sara/translate"
 )
 
-// An upstreamRead reads the upstream's part of each fetch of a request through the cache, in the background as far as begin says. It ends
+// An upstreamRead reads the upstream's part of each fetch of a request through the cache, partly in the background (see begin). It ends
 // with the context of the request; the fills that it has started go on.
 type upstreamRead struct {
 	parts  []readPart

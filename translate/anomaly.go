@@ -19,7 +19,7 @@ type Anomaly struct {
 	ID      string
 	Start   Date
 	End     *Date // included; nil: a window that is still open, or a step whose first day is known
-	Step    bool  // from then on figures are of another make; else only those of the days themselves are wrong
+	Step    bool  // from that day on, figures are computed differently; else only those of the days themselves are wrong
 	Metrics []string
 	Effect  string // in a sentence, for people
 	Source  string // URL
@@ -190,7 +190,7 @@ func (list Anomalies) Notes(p *Params) []string {
 	return notes
 }
 
-// concerns reports whether figures of two periods suffer. Of a step with a last day it is not certain on which day it came.
+// concerns reports whether the anomaly affects figures of one of two periods. A step with a last day came on an unknown one of its days.
 func (a *Anomaly) concerns(previous, period DateRange) bool {
 	first := min(previous.Start, period.Start)
 	switch {

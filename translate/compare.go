@@ -116,7 +116,7 @@ func (p *Params) previous(counted []DateRange, g Gaps) []DateRange {
 	return before
 }
 
-// withDay adds a day, which no range is after, to ranges that are in order and maximal.
+// withDay adds a day to ranges that are in order and maximal, and none of which begins after it.
 func withDay(ranges []DateRange, day Date) []DateRange {
 	last := len(ranges) - 1
 	switch {

@@ -176,8 +176,8 @@ func (d *Decoder) chunk(k *keys, size int) {
 	k.chunks = append(k.chunks, chunk)
 }
 
-// areText reports whether each key is valid UTF-8, from a chunk and the key on with which it begins: all together are, and each begins
-// with the beginning of a character.
+// areText reports whether all keys are valid UTF-8, from a chunk and its first key on: the chunks are, and every key begins at the
+// beginning of a character.
 func (k *keys) areText(chunk, key int) bool {
 	for _, chunk := range k.chunks[chunk:] {
 		if !utf8.Valid(chunk) {

@@ -61,7 +61,7 @@ func compareParam() Param {
 // Portfolio returns the parameters of /v1/portfolio.
 func Portfolio() Endpoint {
 	return Endpoint{Params: append(dateParams(), compareParam(),
-		choice("order_by", DefaultOrder, portfolioOrders(), "What to sort by; a leading minus sorts downwards. Ties are in the order of the names, "+
+		choice("order_by", DefaultOrder, portfolioOrders(), "What to sort by; a leading minus sorts in descending order. Ties are in the order of the names, "+
 			"and properties without figures come last, in either direction.", func(p *Params, s string) { p.Order = parseOrder(s) }),
 		integer("limit", 50, 1, maxPortfolioLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
 		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }))}
@@ -76,7 +76,7 @@ func Breakdown() Endpoint {
 		integer("limit", 100, 1, maxDimensionLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
 		integer("offset", 0, 0, WideSample-1, "Rows to skip. The pages of a table, one after the other, are the whole table, of up to 25,000 rows. "+
 			"A page that reaches beyond the first 1,000 rows reads a wider sample first.", func(p *Params, n int) { p.Offset = n }).extended(),
-		choice("order_by", DefaultOrder, Orders(), "Metric or key to sort by; a leading minus sorts downwards. Ties are in "+
+		choice("order_by", DefaultOrder, Orders(), "Metric or key to sort by; a leading minus sorts in descending order. Ties are in "+
 			"ascending key order. Any order but the default reads a wider sample first.",
 			func(p *Params, s string) { p.Order = parseOrder(s) }))}
 }

@@ -16,7 +16,7 @@ type Gaps struct {
 	Archived    bool   // days that the upstream has are missing too: both periods of movers come from the archive
 }
 
-// Reason returns what a refusal adds about the days that it calls missing: why days that the upstream has are among them.
+// Reason returns the end of a refusal that explains why days that the upstream has count as missing; empty if none do.
 func (g Gaps) Reason() string {
 	if !g.Archived {
 		return ""

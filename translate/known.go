@@ -84,8 +84,8 @@ func (k KnownDays) Bounds() (first, last Date, ok bool) { return k.first, k.last
 func (k KnownDays) Moved(window DateRange) Date { return max(0, window.Start-k.asked.Start) }
 
 // Unpublished returns the first day up to an anchor that the upstream has not published yet, or 0 if it has published all. The
-// series may be older than the anchor: the days after it count as published, unless the series lacks the days before them. How late the
-// upstream was counts up to the end of the series, since nothing is known of later.
+// series may be older than the anchor: the days after it count as published, unless the series lacks the days before them. The delay of
+// the upstream is measured up to the end of the series; nothing is known of the days after it.
 func (k KnownDays) Unpublished(anchor Date) Date {
 	if k.incomplete != 0 && k.incomplete <= anchor {
 		return k.incomplete

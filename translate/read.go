@@ -134,7 +134,8 @@ const (
 	sawPosition
 )
 
-// readRows reads a row, and before it all usual rows that the window has. Only the first row may be missing.
+// readRows reads the usual rows that the window has, and then at most one row of another form. It returns at a row that no comma
+// follows.
 func (r *Rows) readRows(w *bodyWindow) error {
 	for {
 		key, m, ok := w.usualRow()

@@ -106,8 +106,8 @@ type Request struct {
 	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
 	Current     bool          // wait for the refill of stale rows: get them only if it fails
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
-	// FirstRows is how many of the first rows the request needs of those that are ranked, and 0 for all: of a copy in Redis, the others need
-	// not be read (translate.Groups).
+	// FirstRows is how many of the first rows of a ranked result the request needs; 0: all. The others need not be read from Redis
+	// (translate.Groups).
 	FirstRows int
 	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
 	Beside *translate.Query

@@ -50,8 +50,8 @@ func (c *Cache) doWaiting(ctx context.Context, l *lookup) (Found, error) {
 	return c.finish(ctx, l, found, f, leader, err)
 }
 
-// lookUp looks into Redis, where no fresh rows are in memory. f is nil if the rows that it returns are the result; else that is the
-// flight's, which may have been started for this caller.
+// lookUp looks into Redis when memory has no fresh rows. If f is nil, found is the result; else the result is that of the flight f, which
+// this caller has started if leader is true.
 func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, f *flight, leader bool, err error) {
 	found, servable := has, !l.Current && has.servable() // before the refill begins, which may fail at once
 	if f, leader, err = c.enter(ctx, l, found); err != nil {

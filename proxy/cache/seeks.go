@@ -74,9 +74,9 @@ func (q *seeks) release(c *seekCall) {
 	}
 }
 
-// wait returns the reply to a call. It returns when its time is up, too, but not when the caller leaves: the reply may give it the lease. It gives
-// up only if this process was running during the last look: after a pause, the replies that have come are not read yet. However often it is
-// paused, the pipeline of the call ends, and with it the wait.
+// wait returns the reply to a call, or an error when its time is up. It does not return early when the caller leaves: the reply may give it the
+// lease. After a pause of the process it looks once more, because replies may have come that are not read yet. The timeout of the pipeline
+// bounds the wait.
 func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 	s.seeks.mu.Lock()
 	s.seeks.waiting = append(s.seeks.waiting, c)

@@ -84,8 +84,8 @@ func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 }
 
 // left returns the remaining cooldown of a target's site, and the refusal that started it; 0 and nil if there is none. For a site that
-// is not in memory it makes one round trip to Redis, unless the caller has just read it there. A value that does not open is ignored: who
-// can write to Redis can neither keep a site from being queried, nor choose what customers read about it.
+// is not in memory it makes one round trip to Redis, unless the caller has just read it there. A value that does not open is ignored: an
+// attacker who can write to Redis can neither keep a site from being queried, nor choose what customers read about it.
 func (c *cooldowns) left(ctx context.Context, t Target) (time.Duration, *Error) {
 	now := c.now()
 	if refusal, until, ok := c.sites.get(t.Site, now); ok {

@@ -76,7 +76,7 @@ func ServeDatabase(ctx context.Context, s settings.Store) (store *sqlstore.Store
 	return store, created, err
 }
 
-// inMemory is the file of a SQLite database that is none.
+// inMemory is the file name of a SQLite database in memory.
 const inMemory = ":memory:"
 
 // MissingFile returns the absolute path of the database's file if it does not exist yet, and else nothing.

@@ -13,8 +13,8 @@ import (
 )
 
 // ReplaceDatabase fills a database by a restore. It refuses one that another process uses, and one that has accounts, unless it is forced. A
-// file of SQLite is written beside and then renamed, so that a failure changes nothing; kept is where the one that it replaces is then,
-// empty if there was none.
+// file of SQLite is written next to the old one and then renamed, so that a failure changes nothing; kept is the new path of the old
+// file, empty if there was none.
 func ReplaceDatabase(ctx context.Context, s settings.Store, force bool, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
 	switch {
 	case s.DatabaseURL.File == inMemory:
@@ -110,7 +110,7 @@ func checkUnused(file string) error {
 	return err
 }
 
-// swap puts part in the place of a file, and returns where that is then, if there was one. If it fails, the file is where it was.
+// swap puts part in the place of a file, and returns the new path of that file, if there was one. If it fails, nothing has moved.
 func swap(part, file string, now time.Time) (kept string, err error) {
 	if _, err := os.Stat(file); err == nil {
 		kept = fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
