@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive/bucket"
-	"sara/proxy/lru"
+	"sara/policy/lru"
 	"sara/translate"
 )
 

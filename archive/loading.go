@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 )
 
 // A loadingCache is a read-through cache. Concurrent loads of a key are coalesced (singleflight).

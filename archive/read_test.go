@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"sara/archive/bucket"
-	"sara/proxy/lru"
+	"sara/policy/lru"
 	"sara/translate"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 )
 
 const (

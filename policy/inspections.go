@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/lru"
 	"sara/policy/redisconn"
-	"sara/proxy/lru"
 )
 
 // Google's quota of URL inspections per site, over all callers, as documented under the usage limits of the Search Console

@@ -148,7 +148,7 @@ func (p *Plan) set(values map[string]yaml.Node) error {
 	return p.check()
 }
 
-// decode is Decode of a node, which leaves a field as it is if the node is null.
+// decode decodes a node into a field. Node.Decode takes null, too, and leaves the field as it is.
 func decode(value yaml.Node, field any) error {
 	if value.ShortTag() == "!!null" {
 		return errors.New("it is null")

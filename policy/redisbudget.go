@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/lru"
 	"sara/policy/redisconn"
-	"sara/proxy/lru"
 )
 
 // replicaIDLength is enough for replicas to have different ids: 40 bits. A replica has a new one after each start.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 )
 
 // refusalTexts keeps the messages of refusals: clients that are refused often go on.

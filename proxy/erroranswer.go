@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 )
 
 // An errorForm is what the answer with an error depends on, except for the id of the request.

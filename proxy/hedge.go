@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
-	"sara/proxy/lru"
+	"sara/policy/lru"
 	"sara/translate"
 )
 

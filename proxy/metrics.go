@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 )
 
 // metrics are the metrics of the edge. Their labels come from the route table and the status codes, never from requests, so

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"sara/policy/lru"
 	"sara/proxy/cache"
-	"sara/proxy/lru"
 	"sara/translate"
 )
 

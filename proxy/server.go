@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"sara/policy"
+	"sara/policy/lru"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
-	"sara/proxy/lru"
 	"sara/translate"
 )
 

@@ -3,7 +3,7 @@ package proxy
 import (
 	"sync"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 	"sara/translate"
 )
 

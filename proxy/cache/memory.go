@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"sara/proxy/lru"
+	"sara/policy/lru"
 	"sara/translate"
 )
 
