@@ -105,6 +105,29 @@ func (o *object) table(by translate.Dimension) (*table, error) {
 	return t.table, t.err
 }
 
+// decodeFor decodes what a range of days is read from.
+func (o *object) decodeFor(by translate.Dimension, r translate.DateRange) error {
+	for source, used := range o.sources(by, r) {
+		if !used {
+			continue
+		}
+		if _, err := o.table(translate.Dimension(source)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDecodedFor reports whether decodeFor has succeeded.
+func (o *object) isDecodedFor(by translate.Dimension, r translate.DateRange) bool {
+	for source, used := range o.sources(by, r) {
+		if used && !o.tables[source].decoded.Load() {
+			return false
+		}
+	}
+	return true
+}
+
 // damaged returns the error of a dimension that cannot be decoded, nil for none.
 func (o *object) damaged(by translate.Dimension, err error) error {
 	if err == nil {

@@ -161,10 +161,10 @@ func (h *History) loadListing(ctx context.Context, key listingKey) (listing, lis
 	return l, key, nil
 }
 
-// ready returns a month from the cache, nil unless it is there and the dimension is decoded.
-func (h *History) ready(property string, m monthObject, by translate.Dimension) *object {
+// ready returns a month from the cache, nil unless it is there and all that a range of days is read from is decoded.
+func (h *History) ready(property string, m monthObject, by translate.Dimension, r translate.DateRange) *object {
 	o, _ := h.months.values.Get(revisionKey{property: property, month: m.month, revision: m.revision})
-	if o == nil || !o.tables[by].decoded.Load() {
+	if o == nil || !o.isDecodedFor(by, r) {
 		return nil
 	}
 	return o

@@ -222,6 +222,58 @@ func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
 	}
 }
 
+// A dimension that does not decode, though its bytes are those that were written, is damage to what is read from it: to its own rows, and to
+// totals that are derived from them.
+func TestATableThatDoesNotDecodeIsDamage(t *testing.T) {
+	m := smallMonth(t) // the total of the first day is that of its pages
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Put(t.Context(), objectName(testProperty, m.month), withoutTable(t, m, translate.ByPage), ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []translate.Dimension{translate.ByQuery, translate.ByPage, translate.ByDate, translate.ByDate} {
+		damaged := by != translate.ByQuery
+		read, err := h.Read(t.Context(), testProperty, by, translate.DateRange{Start: m.month, End: m.month + 1}, 0)
+		if err != nil || (read.Damage != nil) != damaged || len(read.Missing) != map[bool]int{true: 2}[damaged] {
+			t.Errorf("read by %s: %+v, %v", by, read, err)
+		}
+	}
+	other, err := h.Read(t.Context(), testProperty, translate.ByDate, translate.DateRange{Start: m.month + 1, End: m.month + 1}, 0)
+	if err != nil || other.Damage != nil || other.Rows.Total().Clicks != 7 {
+		t.Errorf("a day with a total of its own: %+v, %v", other, err)
+	}
+}
+
+// withoutTable encodes a month, and changes a byte so that one dimension does not decode, but all others do.
+func withoutTable(t *testing.T, m *month, broken translate.Dimension) []byte {
+	t.Helper()
+	data, dimensions := encoded(t, m), Dimensions()
+	others := slices.DeleteFunc(dimensions[:], func(by translate.Dimension) bool { return by == broken })
+	for at := range data {
+		changed := slices.Clone(data)
+		changed[at] ^= 0xff
+		if writeChecksum(changed) != nil {
+			continue
+		}
+		o, err := openObject(testProperty, m.month, changed)
+		if err != nil {
+			continue
+		}
+		isBroken := func(by translate.Dimension) bool { _, err := o.table(by); return err != nil }
+		if isBroken(broken) && !slices.ContainsFunc(others, isBroken) {
+			return changed
+		}
+	}
+	t.Fatal("every byte changes more, or nothing")
+	return nil
+}
+
 func TestUserTextCannotForgeTheChecksum(t *testing.T) {
 	m := smallMonth(t)
 	m.states[translate.ByQuery][5] = collected

@@ -77,11 +77,11 @@ func (h *History) read(ctx context.Context, property string, w *walk) (Result, e
 	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
 		o, err := h.load(ctx, property, m)
 		if err == nil && o != nil {
-			_, err = o.table(w.by) // decode here, where months are handled in parallel
+			err = o.decodeFor(w.by, w.days) // here, where months are handled in parallel, and one that cannot be decoded is a damaged one
 		}
 		return o, err
 	}
-	ready := func(property string, m monthObject) *object { return h.ready(property, m, w.by) }
+	ready := func(property string, m monthObject) *object { return h.ready(property, m, w.by, w.days) }
 	damaged, err := each(ctx, h, property, w.days, ready, load, w.visit)
 	if err != nil {
 		return Result{}, fmt.Errorf("read %s from %s to %s: %w", DimensionName(w.by), w.days.Start, w.days.End, err)
@@ -112,6 +112,20 @@ func (l *ledger) source(by translate.Dimension, day int) (source translate.Dimen
 		}
 	}
 	return by, false
+}
+
+// sources returns the dimensions that a range of days is read from.
+func (l *ledger) sources(by translate.Dimension, r translate.DateRange) (used [dimensionCount]bool) {
+	used[by] = true
+	if by != translate.ByDate {
+		return used
+	}
+	first, last := l.overlap(r)
+	for day := first; day < last; day++ {
+		source, _ := l.source(by, day)
+		used[source] = true
+	}
+	return used
 }
 
 // A walk visits the months of a range in order and adds up their days.
