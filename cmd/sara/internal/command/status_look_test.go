@@ -18,7 +18,6 @@ import (
 	"sara/cmd/sara/internal/status"
 	"sara/policy"
 	"sara/proxy"
-	"sara/translate"
 )
 
 func TestStatusReadsOneRowWithSQLite(t *testing.T) {
@@ -123,15 +122,11 @@ func lateProperty(c *clitest.CLI, url string) *sqlstore.Store {
 			c.T.Error(err)
 		}
 	})
-	calendar, err := translate.NewCalendar()
-	if err != nil {
-		c.T.Fatal(err)
-	}
 	p, err := store.Property(c.T.Context(), "late.example")
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	last := calendar.Anchor(time.Now()) - 30
+	last := steadyAnchor(c, time.Now()) - 30
 	state := sqlstore.ArchiveState{PropertyID: p.ID, First: &last, Last: &last, Failures: 3, Note: "it did not answer"}
 	if err := store.SaveArchiveState(c.T.Context(), state); err != nil {
 		c.T.Fatal(err)
