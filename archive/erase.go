@@ -25,10 +25,16 @@ func (h *History) Erase(ctx context.Context, property string) (deleted int, err 
 			switch err := h.bucket.Delete(ctx, e.Name, e.Revision); {
 			case err == nil:
 				deleted++
-			case errors.Is(err, bucket.ErrChanged): // another process was faster, or it still writes: see the next call
+			case errors.Is(err, bucket.ErrChanged): // another process was faster, or it still writes
 			default:
 				return deleted, fmt.Errorf("erase: %w", err)
 			}
+		}
+		switch left, err := h.bucket.List(ctx, prefix); {
+		case err != nil:
+			return deleted, fmt.Errorf("erase: %w", err)
+		case len(left) > 0:
+			return deleted, fmt.Errorf("erase: %d objects are left, such as %s: %w", len(left), left[0].Name, bucket.ErrChanged)
 		}
 	}
 	return deleted, nil

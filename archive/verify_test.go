@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -91,5 +92,34 @@ func TestEraseDeletesOnlyThePropertysObjects(t *testing.T) {
 	}
 	if _, err := h.Erase(t.Context(), ""); err == nil {
 		t.Error("the history of no property is erased")
+	}
+}
+
+// A writtenMeanwhile has each object replaced just before it is deleted.
+type writtenMeanwhile struct{ bucket.Bucket }
+
+func (b writtenMeanwhile) Delete(ctx context.Context, name, revision string) error {
+	data, now, err := b.Get(ctx, name)
+	if err == nil {
+		_, err = b.Put(ctx, name, data, now)
+	}
+	return errors.Join(err, b.Bucket.Delete(ctx, name, revision))
+}
+
+// What another process still writes is left, and the caller must know, or it forgets the property with its history in the bucket.
+func TestEraseSaysWhatIsLeft(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: writtenMeanwhile{b}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: smallMonth(t).month, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := h.Erase(t.Context(), testProperty); deleted != 0 || !errors.Is(err, bucket.ErrChanged) {
+		t.Errorf("%d objects are deleted, %v", deleted, err)
 	}
 }
