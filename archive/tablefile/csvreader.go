@@ -22,6 +22,9 @@ type CSVReader struct {
 // longestRecord bounds a record of a CSV file, and a line of a JSON file, in bytes.
 const longestRecord = 1 << 20
 
+// mostFields bounds the fields of a record, which may all be empty: tables have some twenty columns.
+const mostFields = 10_000
+
 // NewCSVReader returns a reader of the records after a byte order mark, which some programs write.
 func NewCSVReader(in io.Reader) *CSVReader {
 	c := &CSVReader{in: bufio.NewReaderSize(in, 1<<16)}
@@ -66,6 +69,9 @@ func (c *CSVReader) Read() error {
 			}
 			if !more && !quoted {
 				c.text = append(c.text[:start], bytes.TrimSuffix(c.text[start:], []byte("\r"))...)
+			}
+			if len(c.ends) >= mostFields {
+				return SyntaxError(fmt.Sprintf("it has more than %d fields", mostFields))
 			}
 			c.ends = append(c.ends, len(c.text))
 		}

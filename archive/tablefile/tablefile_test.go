@@ -318,3 +318,13 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 		t.Error("a folder is opened")
 	}
 }
+
+// A record of empty fields has no text, and yet takes memory.
+func TestACSVRecordHasBoundedFields(t *testing.T) {
+	for fields, want := range map[int]bool{mostFields: true, mostFields + 1: false} {
+		c := NewCSVReader(strings.NewReader(strings.Repeat(",", fields-1)))
+		if err := c.Read(); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "more than 10000 fields") {
+			t.Errorf("%d fields: %v", fields, err)
+		}
+	}
+}
