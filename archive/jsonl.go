@@ -48,6 +48,9 @@ func readJSONL(in io.Reader, yield func(FileRecord, error) bool) error {
 			continue
 		}
 		r, err := parseObject(at, line)
+		if failed := lines.Err(); err != nil && failed != nil {
+			return failed // the line ends where the file could not be read
+		}
 		if err != nil {
 			return err
 		}
