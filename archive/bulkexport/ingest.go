@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"sara/archive"
 	"sara/archive/tablefile"
@@ -87,7 +89,10 @@ func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) 
 	for {
 		if at.Rows%checkEvery == 0 {
 			i.report(i.before + file.Position())
-			if ctx.Err() != nil && at.Rows >= skip {
+			if ctx.Err() != nil && at.Rows < skip {
+				return ctx.Err() // what was saved before is still right
+			}
+			if ctx.Err() != nil {
 				return errors.Join(ctx.Err(), i.save(&at)) // nothing is lost
 			}
 		}
@@ -180,7 +185,9 @@ func figuresOf(cells []tablefile.Cell) (f figures, err error) {
 			return f, fmt.Errorf("%s is %s, which is not a number", siteColumns()[column], cells[column].String())
 		}
 	}
-	if f.clicks < 0 || f.impressions < f.clicks || f.impressions > largest || f.positions < 0 || f.positions > largest {
+	if f.clicks < 0 || f.impressions < f.clicks || f.impressions > largest || f.positions < 0 || f.positions > largest ||
+		f.positions/float64(max(1, f.impressions)) >= math.MaxInt32 { // beyond which the archive refuses a position
+
 		return f, fmt.Errorf("%d clicks, %d impressions and positions of %s are not possible", f.clicks, f.impressions, strconv.FormatFloat(f.positions, 'g', -1, 64))
 	}
 	return f, nil
@@ -216,6 +223,9 @@ func (i *ingest) addSite(date translate.Date, cells []tablefile.Cell, f figures)
 func (i *ingest) addKey(g group, key []byte, f figures) error {
 	if len(key) == 0 || len(key) > archive.LongestKey {
 		return nil
+	}
+	if !utf8.Valid(key) {
+		return fmt.Errorf("%.80q is not UTF-8", key)
 	}
 	return i.addSum(g, key, f)
 }
