@@ -259,7 +259,7 @@ func readCredentials(credentials []byte) (kind, identity string, err error) {
 
 // firstFree returns the name of the row that add adds; add returns the number of added rows. It is the wanted name, or an error if
 // that is in use. Without a wanted name it is the first free one of derived, derived-2, derived-3 and so on, truncated to most
-// bytes.
+// characters.
 func firstFree(kind, wanted, derived string, most int, add func(name string) (int64, error)) (string, error) {
 	if wanted != "" {
 		added, err := add(wanted)
@@ -272,7 +272,8 @@ func firstFree(kind, wanted, derived string, most int, add func(name string) (in
 		name := derived
 		if n > 1 {
 			number := "-" + strconv.Itoa(n)
-			name = derived[:min(len(derived), most-len(number))] + number
+			characters := []rune(derived)
+			name = string(characters[:min(len(characters), most-len(number))]) + number
 		}
 		if added, err := add(name); err != nil || added > 0 {
 			return name, err

@@ -191,3 +191,12 @@ func testPropertyAccess(t *testing.T, f *fixture) {
 	_, err := f.SetPropertyAccess(f.ctx, "nothing", "")
 	refused[*NotFoundError](t, err)
 }
+
+// A name that is derived from a long one is truncated between characters.
+func TestADerivedNameIsText(t *testing.T) {
+	taken := 0
+	name, err := firstFree("connection", "", "a"+strings.Repeat("ж", 150)+"@example.com", 150, func(string) (int64, error) { taken++; return int64(taken - 1), nil })
+	if want := "a" + strings.Repeat("ж", 147) + "-2"; err != nil || name != want {
+		t.Errorf("%q, want %q, %v", name, want, err)
+	}
+}
