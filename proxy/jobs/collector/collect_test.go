@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -449,4 +451,26 @@ func TestPruneDespiteAFailedCollection(t *testing.T) {
 		t.Errorf("the collection ended with %v", results[0].Err)
 	}
 	w.wantArchived(folder, "shop", translate.NewWindow(w.anchor(), 3).Earliest-DefaultGraceDays, w.anchor())
+}
+
+// A month that cannot be read does not keep the others beyond what the plan keeps.
+func TestPruneDespiteADamagedMonth(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
+	since := w.anchor() - 200
+	w.collect(w.collector(folder), Span{Since: &since}, "shop")
+	names := slices.Sorted(maps.Keys(objects(t, folder)))
+	check(t, os.WriteFile(folder+names[len(names)-1], []byte("PAR1 and no more"), 0o600))
+	p := w.property("shop")
+	p.RetentionMonths = 1
+	w.change(p)
+	w.passDay()
+	results, err := w.collector(folder).Collect(t.Context(), w.properties("shop"), Span{})
+	check(t, err)
+	if _, ok := errors.AsType[*archive.DamageError](results[0].Err); !ok {
+		t.Errorf("the damage is not reported: %v", results[0].Err)
+	}
+	inventory, _ := openHistory(t, folder).Days(t.Context(), "shop") // with the damage
+	if first, _ := inventory.Bounds(); first == nil || *first < FirstKept(w.anchor(), 1, DefaultGraceDays) {
+		t.Errorf("the first day is %v", first)
+	}
 }

@@ -2,8 +2,10 @@ package collector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"sara/archive"
 	"sara/translate"
 )
 
@@ -20,15 +22,15 @@ func FirstKept(anchor translate.Date, retentionMonths, graceDays int) translate.
 
 // prune deletes the days that are past the plan's retention and the grace period.
 func (r *run) prune(ctx context.Context, t *task) error {
-	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
-	if err != nil {
-		return err
+	inventory, damage := r.config.History.Days(ctx, t.Property.PropertyID)
+	if _, isDamage := errors.AsType[*archive.DamageError](damage); damage != nil && !isDamage {
+		return damage
 	}
-	first, _ := inventory.Bounds()
+	first, _ := inventory.Bounds() // of the months that can be read; Prune keeps the others
 	isPast := func(before translate.Date) bool { return first != nil && *first < before }
 	before := FirstKept(r.anchor, t.Property.RetentionMonths, r.config.GraceDays)
 	if !isPast(before) {
-		return nil
+		return damage
 	}
 	// By the plan of this moment: the account may have got one that keeps more, and have imported what that keeps.
 	now, err := r.current(ctx, t.Property)
@@ -36,7 +38,7 @@ func (r *run) prune(ctx context.Context, t *task) error {
 		return fmt.Errorf("look up how much history its plan keeps: %w", err)
 	}
 	if before = FirstKept(r.anchor, now.RetentionMonths, r.config.GraceDays); now.RetentionMonths <= 0 || !isPast(before) {
-		return nil
+		return damage
 	}
 	if err := r.config.History.Prune(ctx, t.Property.PropertyID, before); err != nil {
 		return err
