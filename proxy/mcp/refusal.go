@@ -36,8 +36,8 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := idOf(body)
-	if number := gjson.Parse(id); number.Type == gjson.Number && !isExact(number.Float()) {
-		refuse(w, http.StatusBadRequest, id, codeInvalidRequest, fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", id))
+	if inexact := inexactID(body); inexact != "" {
+		refuse(w, http.StatusBadRequest, id, codeInvalidRequest, fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", inexact))
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -48,7 +48,10 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	message, code := strings.TrimSpace(string(p.text)), codeInvalidRequest
 	if strings.HasPrefix(message, "JSON RPC not handled:") { // the text of the SDK's error for it
-		code, message = codeMethodNotFound, fmt.Sprintf("there is no method %.80q", gjson.GetBytes(body, "method").String())
+		code, message = codeMethodNotFound, "a method of the batch does not exist"
+		if method := gjson.GetBytes(body, "method"); method.Exists() {
+			message = fmt.Sprintf("there is no method %.80q", method.String())
+		}
 	}
 	refuse(w, p.status, id, code, message)
 }
@@ -60,6 +63,17 @@ func idOf(body []byte) string {
 		return id.Raw
 	}
 	return "null"
+}
+
+// inexactID returns the id of a message, or of one in a batch, that the SDK would not repeat exactly; empty if there is none.
+func inexactID(body []byte) string {
+	messages := gjson.ParseBytes(body).Array() // itself, unless it is a batch
+	for _, message := range messages {
+		if id := message.Get("id"); message.IsObject() && id.Type == gjson.Number && !isExact(id.Float()) {
+			return id.Raw
+		}
+	}
+	return ""
 }
 
 // isExact reports whether the SDK repeats a number, which it keeps as an integer after it was a float64.

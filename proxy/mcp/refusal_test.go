@@ -23,6 +23,7 @@ func post(t *testing.T, body string, header ...string) *httptest.ResponseRecorde
 // What is refused is an answer to the request all the same: a client that finds no message with its id waits, or reports a broken server.
 func TestRefusalsAreJSONRPC(t *testing.T) {
 	t.Parallel()
+	batches := []string{"application/json", "application/json, text/event-stream", "2025-03-26"} // the last revision that has them
 	for name, c := range map[string]struct {
 		body         string
 		header       []string
@@ -45,6 +46,8 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		// The SDK would answer under the ids 1, 9007199254740992 and -9223372036854775808.
 		"a fraction as its id":      {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, nil, 400, -32600, `1.5`},
 		"a large id":                {`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, nil, 400, -32600, `9007199254740993`},
+		"a batch with a large id":   {`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}]`, batches, 400, -32600, `null`},
+		"a batch with a bad method": {`[{"jsonrpc":"2.0","id":1,"method":"foo"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, batches, 400, -32601, `null`},
 		"an id beyond the integers": {`{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}`, nil, 400, -32600, `12345678901234567890`},
 	} {
 		r := post(t, c.body, c.header...)
