@@ -220,3 +220,15 @@ func TestRegisteredOnce(t *testing.T) {
 		t.Error("the metrics are registered twice")
 	}
 }
+
+// Memory is what counts against the limit: neither the buffers of replicas nor those of the log do.
+func TestMemoryMetricLeavesOutWhatDoesNotCount(t *testing.T) {
+	m, registry := newMetrics(), prometheus.NewRegistry()
+	if err := m.register(registry); err != nil {
+		t.Fatal(err)
+	}
+	m.observe("counters", []redisinfo.Server{{"used_memory": "95", "mem_not_counted_for_evict": "30", "maxmemory": "100"}})
+	if used := value(t, registry, "memory_bytes", "counters"); used != 65 {
+		t.Errorf("the metric is %v", used)
+	}
+}

@@ -62,14 +62,23 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 
 // observe shows what servers report.
 func (m *metrics) observe(name string, servers []redisinfo.Server) {
-	for field, gauge := range map[string]*prometheus.GaugeVec{"used_memory": m.memory, "maxmemory": m.limit, "evicted_keys": m.evictedKeys} {
-		sum, known := redisinfo.Sum(servers, field)
+	show := func(gauge *prometheus.GaugeVec, sum int64, known bool) {
 		if !known {
 			gauge.DeleteLabelValues(name)
-			continue
+			return
 		}
 		gauge.WithLabelValues(name).Set(float64(sum))
 	}
+	for field, gauge := range map[string]*prometheus.GaugeVec{"maxmemory": m.limit, "evicted_keys": m.evictedKeys} {
+		sum, known := redisinfo.Sum(servers, field)
+		show(gauge, sum, known)
+	}
+	used, known := int64(0), len(servers) > 0
+	for _, s := range servers {
+		memory, _, isKnown := s.Memory()
+		used, known = used+memory, known && isKnown
+	}
+	show(m.memory, used, known)
 }
 
 // observePolicy shows whether the counters are safe from eviction.
