@@ -8,6 +8,7 @@ import (
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/reporting"
+	"sara/policy"
 	"sara/proxy/upstream"
 )
 
@@ -20,7 +21,7 @@ func advice(err error) string {
 		return adviceUpstream(refusal.Kind)
 	}
 	if refusal, ok := errors.AsType[*reporting.APIError](err); ok {
-		return adviceKey(refusal.Status)
+		return adviceKey(refusal)
 	}
 	if errors.As(err, new(*archive.RecordError)) {
 		return "nothing has been imported: fix the file and import it again"
@@ -43,11 +44,13 @@ func adviceMissing(kind string) string {
 	return ""
 }
 
-func adviceKey(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
+func adviceKey(refusal *reporting.APIError) string {
+	switch {
+	case refusal.Code == policy.CodeAddress:
+		return "let the key be used from this address with sara key update KEY_ID --from, or run the command where it may be"
+	case refusal.Status == http.StatusUnauthorized:
 		return "check SARA_API_KEY or the file of --key-file; sara key list EMAIL shows which keys work"
-	case http.StatusForbidden:
+	case refusal.Status == http.StatusForbidden:
 		return "the key needs a plan with API access and the scopes properties:read and performance:read: sara key create EMAIL --name NAME"
 	}
 	return ""

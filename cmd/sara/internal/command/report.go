@@ -117,8 +117,11 @@ func (c *reportCommand) Run(ctx context.Context, con *console.Console) error {
 	if result != nil {
 		c.print(con, result)
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && c.isFolder() {
 		return fmt.Errorf("%w: what is written stays; repeat the command with --resume to go on", context.Cause(ctx))
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return c.advise(con, err)
 }

@@ -47,11 +47,11 @@ func (f *failure) answer(id string) []byte {
 	return text
 }
 
-// refusal answers a line that is no message. Its id is unknown.
-func refusal(problem string) []byte {
-	const invalidRequest = -32600
-	return (&failure{code: invalidRequest, message: problem}).answer("null")
-}
+// Codes of JSON-RPC.
+const (
+	parseError     = -32700
+	invalidRequest = -32600
+)
 
 // A statusError is an answer that is no JSON-RPC.
 type statusError struct {

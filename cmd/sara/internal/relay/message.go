@@ -27,14 +27,14 @@ func (m *message) label() string { return cmp.Or(m.method, "an answer of the cli
 // revisionMember is the path of the revision in params, which every request has since 2026-07-28.
 const revisionMember = `_meta.io\.modelcontextprotocol/protocolVersion`
 
-// parse reads one line. The problem is empty unless it is no message.
-func parse(line []byte) (m message, problem string) {
+// parse reads one line. The problem is nil unless it is no message.
+func parse(line []byte) (m message, problem *failure) {
 	if !gjson.ValidBytes(line) {
-		return m, "the line is not JSON: send each message on one line"
+		return m, &failure{code: parseError, message: "the line is not JSON: send each message on one line"}
 	}
 	whole := gjson.ParseBytes(line)
 	if !whole.IsObject() {
-		return m, "the line is not a JSON object: send each message by itself, not in a batch"
+		return m, &failure{code: invalidRequest, message: "the line is not a JSON object: send each message by itself, not in a batch"}
 	}
 	params := whole.Get("params")
 	m = message{text: line, id: whole.Get("id").Raw, method: whole.Get("method").String(), cancels: params.Get("requestId").Raw, revision: params.Get(revisionMember).String()}
@@ -44,7 +44,7 @@ func parse(line []byte) (m message, problem string) {
 	case "resources/read":
 		m.name = params.Get("uri").String()
 	}
-	return m, ""
+	return m, nil
 }
 
 // header returns the header fields that repeat parts of the body. negotiated is the revision of initialize.

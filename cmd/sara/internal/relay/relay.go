@@ -112,8 +112,8 @@ type session struct {
 func (s *session) receive(ctx context.Context, group *errgroup.Group, line []byte) {
 	m, problem := parse(line)
 	switch {
-	case problem != "":
-		group.Go(func() error { return s.write(refusal(problem)) })
+	case problem != nil:
+		group.Go(func() error { return s.write(problem.answer("null")) })
 	case m.method == "notifications/cancelled":
 		s.cancel(m.cancels) // over HTTP, the end of its connection cancels a request
 	default:

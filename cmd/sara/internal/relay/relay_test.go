@@ -223,9 +223,9 @@ func TestLinesThatAreNoMessageAreRefused(t *testing.T) {
 	if len(got) != 3 || gjson.Get(got[0], "result").Raw != "{}" {
 		t.Fatalf("%q, want two errors and an answer", got)
 	}
-	for _, line := range got[1:] {
-		if gjson.Get(line, "error.code").Int() != -32600 || gjson.Get(line, "id").Raw != "null" {
-			t.Errorf("%s, want the error -32600 without an id", line)
+	for i, code := range []int64{-32700, -32600} {
+		if line := got[1+i]; gjson.Get(line, "error.code").Int() != code || gjson.Get(line, "id").Raw != "null" {
+			t.Errorf("%s, want the error %d without an id", line, code)
 		}
 	}
 	var out bytes.Buffer

@@ -71,7 +71,9 @@ func WritePortfolio(ctx context.Context, c Config, w io.Writer) (*Result, error)
 	for _, failure := range p.failures {
 		r.record.failed(fileRecord{Table: portfolioTable, PropertyID: failure.property.ID, Property: failure.property.Slug}, failure.err)
 	}
-	return r.record.result(), r.record.err(nil)
+	stopped := c.Client.end() // of the properties that have no figures
+	r.record.stopped(stopped, c.Now())
+	return r.record.result(), r.record.err(stopped)
 }
 
 // portfolio reads the figures of the chosen properties: all in one request for 200 of them, single ones by their summaries, since the

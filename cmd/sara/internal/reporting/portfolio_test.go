@@ -82,3 +82,28 @@ func TestAPropertyThatMovesBetweenPagesIsInThePortfolio(t *testing.T) {
 		}
 	}
 }
+
+// The advice to repeat the command is for what passes.
+func TestAnOutageIsNoRefusal(t *testing.T) {
+	for status, refused := range map[int]bool{401: true, 403: true, 429: false, 500: false, 503: false} {
+		if e := (&IncompleteError{Cause: &APIError{Status: status}}); e.IsRefused() != refused {
+			t.Errorf("%d is a refusal: %t", status, e.IsRefused())
+		}
+	}
+}
+
+// A limit that ends a portfolio of chosen properties says when to go on.
+func TestAPortfolioThatStopsSaysWhenToGoOn(t *testing.T) {
+	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
+	c := Config{Now: now, Select: []string{"a", "b"}, Question: Question{Preset: "last_7d", Format: "json"}, Client: &Client{URL: "http://sara.example", Key: "k", Now: now,
+		Patience: time.Minute, Waiting: func(string, time.Time, error) {}, Transport: &answers{list: []answer{
+			{status: 200, body: `{"success":true,"data":{"rows":[{"id":"1","slug":"a","archived":false},{"id":"2","slug":"b","archived":false}]},"meta":{"total":2}}`},
+			{status: 200, body: `{"success":true,"data":{"totals":{"clicks":1}},"meta":{"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`},
+			refusal(429, "QUOTA_EXCEEDED", "7200"),
+		}}}}
+	_, err := WritePortfolio(t.Context(), c, io.Discard)
+	incomplete, ok := errors.AsType[*IncompleteError](err)
+	if !ok || incomplete.Cause == nil || !incomplete.GoOnAt.Equal(now().Add(2*time.Hour)) {
+		t.Errorf("%T %v", err, err)
+	}
+}

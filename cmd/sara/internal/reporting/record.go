@@ -160,7 +160,7 @@ func (e *IncompleteError) Unwrap() error { return e.Cause }
 func (e *IncompleteError) IsRefused() bool {
 	refusal, ok := errors.AsType[*APIError](e.Cause)
 	_, choice := errors.AsType[*choiceError](e.Cause)
-	return choice || ok && refusal.Status != http.StatusTooManyRequests
+	return choice || ok && refusal.Status < http.StatusInternalServerError && refusal.Status != http.StatusTooManyRequests
 }
 
 func (e *IncompleteError) Error() string {
