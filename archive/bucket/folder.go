@@ -16,8 +16,9 @@ import (
 // unlike objects; one that is found under the lock was left by a writer that died. Empty directories are kept, because a lock
 // on a removed directory has no effect. Only the user of the process can read what it creates.
 //
-// An object's revision is its modification time and its size. Every write advances the time, so a revision is never reused, and
-// a listing need not read the objects.
+// An object's revision is its modification time and its size. Every write over an object advances the time, so that a
+// revision is not reused while the object exists, and a listing need not read the objects. One that is deleted and written again with
+// the same size, before the clock of the file system has ticked, may have its old revision.
 type folder struct {
 	root string
 }

@@ -20,8 +20,9 @@ func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) er
 		byHour[at.UnixMilli()] = append(byHour[at.UnixMilli()], id)
 	}
 	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		// Processes that lock the same rows in another order can wait for each other: PostgreSQL ends one of them, which tries again later.
 		for hour, ids := range byHour {
-			slices.Sort(ids) // processes lock rows in one order
+			slices.Sort(ids)
 			for some := range slices.Chunk(ids, keysPerUpdate) {
 				condition, list, err := s.dialect.isOneOfTexts(some)
 				if err != nil {

@@ -177,8 +177,8 @@ func dailyCollection(s settings.Collector, config proxy.Config, history *archive
 	return job.Run, nil
 }
 
-// eraseRemoved deletes what is left of the history of removed properties. A failure does not keep the collector from its work: the
-// next day tries again.
+// eraseRemoved deletes what is left of the history of removed properties. A failure does not keep the collector from its work: it
+// is tried again when properties are next looked for, every ten minutes.
 func eraseRemoved(ctx context.Context, config proxy.Config, history *archive.History) {
 	err := jobs.Erase(ctx, config.Store, history, config.Now(), func(e jobs.Erased) {
 		if e.Objects > 0 {
