@@ -183,7 +183,11 @@ func (h *History) load(ctx context.Context, property string, m monthObject) (*ob
 // loadMonth gets a month. It may be newer than the listed revision, which is just as good for the caller, but no copy of that one: a
 // restore from a backup may bring the listed revision back.
 func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revisionKey, error) {
-	data, revision, err := h.bucket.Get(ctx, objectName(key.property, key.month))
+	name := objectName(key.property, key.month)
+	data, revision, err := h.bucket.Get(ctx, name)
+	if errors.Is(err, bucket.ErrUnusable) {
+		err = &ObjectError{Name: name, Month: key.month, Reason: err}
+	}
 	if err != nil {
 		return nil, key, err
 	}

@@ -54,6 +54,10 @@ func (h *History) Verify(ctx context.Context, property string, found func(Verifi
 func (h *History) verify(ctx context.Context, property string, month translate.Date, e bucket.Entry) (Verified, error) {
 	v := Verified{Name: e.Name, Month: month, Bytes: e.Size}
 	data, revision, err := h.bucket.Get(ctx, e.Name)
+	if errors.Is(err, bucket.ErrUnusable) {
+		v.Err = &ObjectError{Name: e.Name, Month: month, Reason: err}
+		return v, nil
+	}
 	if err != nil {
 		return v, err
 	}

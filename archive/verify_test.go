@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -121,5 +123,49 @@ func TestEraseSaysWhatIsLeft(t *testing.T) {
 	}
 	if deleted, err := h.Erase(t.Context(), testProperty); deleted != 0 || !errors.Is(err, bucket.ErrChanged) {
 		t.Errorf("%d objects are deleted, %v", deleted, err)
+	}
+}
+
+// An object that is too large concerns its own month, neither other properties nor the store.
+func TestAnUnusableObjectDoesNotCloseTheStore(t *testing.T) {
+	folder := t.TempDir()
+	b, err := bucket.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched, err := bucket.NewWatched(b, bucket.WatchConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: watched})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := smallMonth(t)
+	const other = "01890a5d-ac96-774b-bcce-b302099a8058"
+	for _, property := range []string{testProperty, other} {
+		if err := h.Merge(t.Context(), property, []Day{{Date: good.month, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(filepath.Join(folder, objectName(testProperty, good.month)), bucket.MaxObject+1); err != nil {
+		t.Fatal(err)
+	}
+	if h, err = NewHistory(HistoryConfig{Bucket: watched}); err != nil { // which has nothing in memory
+		t.Fatal(err)
+	}
+	day := translate.DateRange{Start: good.month, End: good.month}
+	for range 4 {
+		if read, err := h.Read(t.Context(), testProperty, translate.ByQuery, day, 0); err != nil || read.Damage == nil || len(read.Missing) != 1 {
+			t.Errorf("read: %+v, %v", read, err)
+		}
+	}
+	if read, err := h.Read(t.Context(), other, translate.ByQuery, day, 0); err != nil || read.Damage != nil {
+		t.Errorf("another property: %+v, %v", read, err)
+	}
+	var found []Verified
+	err = h.Verify(t.Context(), testProperty, func(v Verified) { found = append(found, v) })
+	if err != nil || len(found) != 1 || found[0].Err == nil {
+		t.Errorf("verify: %+v, %v", found, err)
 	}
 }

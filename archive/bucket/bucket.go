@@ -21,7 +21,7 @@ import (
 // Bucket is a set of named objects. Names are slash-separated paths without a leading slash, and no segment starts with a dot.
 // Any other name is an error. Errors contain the name, and never a credential.
 type Bucket interface {
-	// Get returns an object and its revision, or ErrNotFound. The data belongs to the caller.
+	// Get returns an object and its revision, ErrNotFound, or ErrUnusable. The data belongs to the caller.
 	Get(ctx context.Context, name string) (data []byte, revision string, err error)
 
 	// Put replaces an object if it still has the revision, or creates it if the revision is empty and no object exists. It
@@ -45,6 +45,8 @@ type Entry struct {
 var (
 	ErrNotFound = errors.New("there is no such object")
 	ErrChanged  = errors.New("the object has been changed since it was read")
+	// ErrUnusable is about one object, which Put cannot have written: the store works.
+	ErrUnusable = errors.New("it is no object of an archive")
 )
 
 // MaxObject is the size limit of an object, in bytes.

@@ -167,9 +167,9 @@ func mayHold(directory, prefix string) bool {
 func checkFile(info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
-		return errors.New("it is not a regular file")
+		return fmt.Errorf("%w: it is not a regular file", ErrUnusable)
 	case info.Size() > MaxObject:
-		return fmt.Errorf("it has %d bytes: at most %d are allowed", info.Size(), MaxObject)
+		return fmt.Errorf("%w: it has %d bytes, and at most %d are allowed", ErrUnusable, info.Size(), MaxObject)
 	}
 	return nil
 }

@@ -126,12 +126,12 @@ func readBody(body io.Reader, size int64) ([]byte, error) {
 	if size < 0 {
 		data, err := io.ReadAll(io.LimitReader(body, MaxObject+1))
 		if err == nil && len(data) > MaxObject {
-			err = fmt.Errorf("it has more than %d bytes", MaxObject)
+			err = fmt.Errorf("%w: it has more than %d bytes", ErrUnusable, MaxObject)
 		}
 		return data, err
 	}
 	if size > MaxObject {
-		return nil, fmt.Errorf("it has %d bytes: at most %d are allowed", size, MaxObject)
+		return nil, fmt.Errorf("%w: it has %d bytes, and at most %d are allowed", ErrUnusable, size, MaxObject)
 	}
 	data := make([]byte, size)
 	_, err := io.ReadFull(body, data)

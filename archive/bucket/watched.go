@@ -156,6 +156,7 @@ const (
 	outcomeOK       = "ok"
 	outcomeNotFound = "not_found"
 	outcomeChanged  = "changed"
+	outcomeUnusable = "unusable"
 	outcomeCanceled = "canceled" // by the caller, or its deadline
 	outcomeTimeout  = "timeout"
 	outcomeError    = "error"
@@ -170,6 +171,8 @@ func outcomeOf(ctx context.Context, err error) string {
 		return outcomeNotFound
 	case errors.Is(err, ErrChanged):
 		return outcomeChanged
+	case errors.Is(err, ErrUnusable):
+		return outcomeUnusable
 	case ctx.Err() != nil:
 		return outcomeCanceled
 	case errors.Is(err, context.DeadlineExceeded):
@@ -189,7 +192,7 @@ func newWatchMetrics(registry *prometheus.Registry, w *Watched) (*watchMetrics, 
 	m := &watchMetrics{
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sara_object_store_operations_total",
-			Help: "Operations on the objects of the archive, by operation and outcome: ok, not_found, changed (by another process, which is normal), canceled, timeout, error, or refused by the open circuit breaker.",
+			Help: "Operations on the objects of the archive, by operation and outcome: ok, not_found, changed (by another process, which is normal), unusable (no object of an archive), canceled, timeout, error, or refused by the open circuit breaker.",
 		}, []string{"operation", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sara_object_store_duration_seconds", Help: "Duration of operations on the objects of the archive, without refused ones.",
