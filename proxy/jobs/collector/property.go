@@ -129,7 +129,10 @@ func (c *collection) flush(ctx context.Context) error {
 	if err := c.config.History.Merge(ctx, t.Property.PropertyID, b.days); err != nil {
 		return err
 	}
-	t.Days, t.reached = t.Days+b.count, max(t.reached, b.last)
+	for i := range b.days {
+		t.archived[b.days[i].Date] = true
+	}
+	t.Days, t.reached = len(t.archived), max(t.reached, b.last)
 	*b = buffer{}
 	return nil
 }

@@ -447,3 +447,22 @@ func TestPauseEndsWithContext(t *testing.T) {
 		}
 	})
 }
+
+// Another attempt archives the last days again, since they are provisional. They are archived once.
+func TestDaysThatARetryArchivesAgainCountOnce(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		since, failed := b.anchor()-5, false
+		b.failing(func(_ upstream.Target, q translate.Query) error {
+			if !failed && q.Dimension == translate.ByDevice && q.Range.Start == b.anchor()-4 {
+				failed = true
+				return fail(upstream.Unavailable, 0)
+			}
+			return nil
+		})
+		results, err := b.paced().Collect(context.Background(), b.properties("shop"), Span{Since: &since})
+		check(b.t, err)
+		if n := b.history.count("shop"); !failed || results[0].Days != n {
+			b.t.Errorf("failed %t; the result counts %d days, and the archive has %d", failed, results[0].Days, n)
+		}
+	})
+}

@@ -58,7 +58,7 @@ func (c *Collector) Collect(ctx context.Context, properties []Property, span Spa
 	tasks := make([]*task, len(properties))
 	for i, p := range properties {
 		p.State.PropertyID = p.PropertyID
-		tasks[i] = &task{Result: Result{Property: p}, state: p.State}
+		tasks[i] = &task{Result: Result{Property: p}, state: p.State, archived: map[translate.Date]bool{}}
 		if until := p.State.CooldownUntil; until != nil {
 			r.cooldowns[p.Site] = *until
 		}
@@ -91,11 +91,12 @@ type run struct {
 // A task is a property in a run.
 type task struct {
 	Result
-	state   sqlstore.ArchiveState
-	reached translate.Date // the last day up to which it is archived in this run
-	failed  int            // attempts in a row that reached no later day
-	retryAt time.Time      // zero: at once
-	done    bool
+	state    sqlstore.ArchiveState
+	archived map[translate.Date]bool // in this run; another attempt archives provisional days again
+	reached  translate.Date          // the last day up to which it is archived in this run
+	failed   int                     // attempts in a row that reached no later day
+	retryAt  time.Time               // zero: at once
+	done     bool
 }
 
 // all works on the tasks until all are done. A task in backoff waits while the others are attempted.
