@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -170,13 +171,19 @@ func testServe(t *testing.T, binary string) {
 }
 
 func testDrain(t *testing.T, binary string) {
-	p, base, admin := serving(t, binary, []string{"SARA_SHUTDOWN_DELAY=1s", "SARA_LOG_FORMAT=json"})
+	c := clitest.New(t, sara)
+	key, _ := c.Customer()("late")
+	p, base, admin := serving(t, binary, append(slices.Clone(c.Env), "SARA_SHUTDOWN_DELAY=3s", "SARA_LOG_FORMAT=json"))
 	p.signal(syscall.SIGTERM)
 	until(t, 503, admin+"/readyz")
 	clitest.WantStatus(t, 200, admin+"/livez", "")
 	clitest.WantStatus(t, 401, base+"/v1/me", "")
+	clitest.WantStatus(t, 200, base+"/v1/me", key)
 	if _, err := p.wait(); err != nil {
 		t.Errorf("after the delay: %v\n%s", err, p.stderr)
+	}
+	if used := c.Array(clitest.KeyMembers, "key", "list", "ann@example.com")[0]["last_used_at"]; used == nil {
+		t.Error("a key that was only used during the delay counts as unused")
 	}
 	for line := range strings.Lines(p.stderr.String()) {
 		if !json.Valid([]byte(line)) {

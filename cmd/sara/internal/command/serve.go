@@ -175,9 +175,11 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	warnOfCacheSize(ctx, config)
 	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes), slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
-	background.Jobs = append(background.Jobs, collecting, inspecting, counted.Watch, server.KeepSnapshots,
+	background.Jobs = append(background.Jobs, collecting, inspecting, counted.Watch, server.KeepSnapshots)
+	background.Serving = []func(context.Context){
 		func(ctx context.Context) { service.RetainTokens(ctx, config.Store, config.Upstream) },
-		func(ctx context.Context) { service.RecordKeyUses(ctx, server, config.Store, config.Log) })
+		func(ctx context.Context) { service.RecordKeyUses(ctx, server, config.Store, config.Log) },
+	}
 	s := service.Service{Server: server, Background: background, Public: public, Admin: admin,
 		Delay: c.ShutdownDelay.Duration, Log: config.Log}
 	return s.Run(ctx, func(ctx context.Context) error {

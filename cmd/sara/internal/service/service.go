@@ -36,10 +36,11 @@ type Service struct {
 	Log           *slog.Logger
 }
 
-// Background is the work beside the server, which runs until its context ends.
+// Background is the work beside the server. Each function runs until its context ends.
 type Background struct {
 	Invalidations Invalidations               // nil if there is no Redis
-	Jobs          []func(ctx context.Context) // each runs until ctx ends; nil for one that is off
+	Jobs          []func(ctx context.Context) // until the service begins to stop; nil for one that is off
+	Serving       []func(ctx context.Context) // until the last request is answered
 }
 
 // Run serves until ctx ends, and then shuts down gracefully, without cutting a request off: the service becomes not ready,
@@ -64,6 +65,13 @@ func (s *Service) Run(ctx context.Context, ready func(context.Context) error) er
 		}
 		return nil
 	})
+	serving, drained := context.WithCancel(context.WithoutCancel(ctx))
+	for _, job := range s.Background.Serving {
+		group.Go(func() error {
+			job(serving)
+			return nil
+		})
+	}
 	for _, job := range s.Background.Jobs {
 		group.Go(func() error {
 			if job != nil {
@@ -79,6 +87,7 @@ func (s *Service) Run(ctx context.Context, ready func(context.Context) error) er
 		return nil // interrupted
 	})
 	group.Go(func() error {
+		defer drained()
 		<-ctx.Done()
 		delay := s.Delay
 		if interrupt.Err() == nil { // it stops because of an error
