@@ -11,7 +11,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"sara/archive/bucket"
 	"sara/translate"
 )
 
@@ -165,14 +164,8 @@ func TestOpenRefusesADamagedOrForeignObject(t *testing.T) {
 
 // A damaged object concerns the days of its own month only.
 func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
-	b, err := bucket.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := NewHistory(HistoryConfig{Bucket: b})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := newTestHistory(t)
+	b := h.bucket
 	m := smallMonth(t)
 	data := encoded(t, m)
 	data[100] ^= 1
@@ -226,14 +219,8 @@ func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
 // totals that are derived from them.
 func TestATableThatDoesNotDecodeIsDamage(t *testing.T) {
 	m := smallMonth(t) // the total of the first day is that of its pages
-	b, err := bucket.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := NewHistory(HistoryConfig{Bucket: b})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := newTestHistory(t)
+	b := h.bucket
 	if _, err := b.Put(t.Context(), objectName(testProperty, m.month), withoutTable(t, m, translate.ByPage), ""); err != nil {
 		t.Fatal(err)
 	}
