@@ -76,6 +76,7 @@ func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (re
 	if err != nil || len(due) == 0 {
 		return nil, true, err
 	}
+	worked := false
 	acquired, err = WithLease(ctx, j.Leases, j.Name, j.Holder, func(ctx context.Context) error {
 		// Another replica may have done the work just before this one got the lease.
 		due, err := j.due(ctx, backoff)
@@ -83,11 +84,17 @@ func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (re
 			return err
 		}
 		results, err = j.Work(ctx, due)
+		worked = err == nil
 		return err
 	})
-	if err != nil { // the round failed, not a property
-		return results, true, err
+	if worked { // else the round failed, not a property
+		j.noteOutcomes(results, backoff)
 	}
+	return results, acquired || err != nil, err
+}
+
+// noteOutcomes leaves out each property that failed for a while.
+func (j *Job[P, R]) noteOutcomes(results []R, backoff map[string]time.Time) {
 	now := j.Now()
 	for _, r := range results {
 		p, err := j.Outcome(r)
@@ -101,7 +108,6 @@ func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (re
 			backoff[id] = now.Add(longBackoff)
 		}
 	}
-	return results, acquired, nil
 }
 
 // due returns the properties to work on now. A day begins for this replica when its jitter has passed; a property that was

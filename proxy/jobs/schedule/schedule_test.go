@@ -222,6 +222,27 @@ func TestJobRunsOnOneReplicaAndBacksOffFailedProperties(t *testing.T) {
 	})
 }
 
+// keptLeases are leases that cannot be given back.
+type keptLeases struct{ *leases }
+
+func (keptLeases) ReleaseLease(context.Context, string, string) error { return errWork }
+
+// The work is done all the same, so that a property that failed for good is not tried again at once.
+func TestJobBacksOffIfItsLeaseIsNotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		test := &jobTest{tries: make(map[string]int), left: map[string]error{"forbidden": &upstream.Error{Kind: upstream.Forbidden}}}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { test.job(keptLeases{newLeases()}, "a").Run(ctx) })
+		time.Sleep(longBackoff)
+		stop()
+		running.Wait()
+		if n := test.tries["forbidden"]; n != 1 {
+			t.Errorf("%d tries", n)
+		}
+	})
+}
+
 func TestJobTakesOverFromDeadReplicaWhenLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeases()
