@@ -115,16 +115,13 @@ func checkSegmentValue(value string, isRegex bool) error {
 		if err := checkExpression(value); err != nil {
 			return fmt.Errorf("not an RE2 expression: %w", err)
 		}
-		// Beyond its end, it would quote the group that alternation puts it in.
-		if checkExpression(inGroup(value)) != nil {
+		// It would quote the end of the group that alternation puts it in.
+		if checkExpression("(?:"+value+")") != nil {
 			return errors.New(`it has \Q without \E`)
 		}
 	}
 	return nil
 }
-
-// inGroup encloses an expression, so that neither its alternatives nor its flags reach beyond it.
-func inGroup(expression string) string { return "(?:" + expression + ")" }
 
 // brandExpression returns one expression that matches the queries that any of the terms matches.
 func brandExpression(terms []BrandTerm) (string, error) {
@@ -169,12 +166,10 @@ func pageGroupExpression(g PageGroup) (string, error) {
 }
 
 // alternation joins alternatives into one case-insensitive expression, since the upstream has no OR between filters. The dot
-// matches newlines, which real queries contain. Each alternative, which checkSegmentValue accepts, has a group of its own.
+// matches newlines, which real queries contain. Each alternative, which checkSegmentValue accepts, has a group, and so
+// flags, of its own.
 func alternation(what string, alternatives []string) (string, error) {
-	for i, alternative := range alternatives {
-		alternatives[i] = inGroup(alternative)
-	}
-	expression := "(?is)" + strings.Join(alternatives, "|")
+	expression := "(?is)(?:" + strings.Join(alternatives, ")|(?:") + ")"
 	if n := utf8.RuneCountInString(expression); n > maxExpression {
 		return "", fmt.Errorf("the %s make an expression of %d characters: Search Console allows %d", what, n, maxExpression)
 	}
