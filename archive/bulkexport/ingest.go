@@ -89,11 +89,12 @@ func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) 
 	for {
 		if at.Rows%checkEvery == 0 {
 			i.report(i.before + file.Position())
-			if ctx.Err() != nil && at.Rows < skip {
-				return ctx.Err() // what was saved before is still right
-			}
-			if ctx.Err() != nil {
-				return errors.Join(ctx.Err(), i.save(&at)) // nothing is lost
+			switch err := ctx.Err(); {
+			case err == nil:
+			case at.Rows < skip:
+				return err // what was saved before is still right
+			default:
+				return errors.Join(err, i.save(&at)) // nothing is lost
 			}
 		}
 		if err := file.Read(cells); err != nil {
