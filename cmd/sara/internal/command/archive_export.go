@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"crypto/rand"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -122,24 +121,26 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 			return err
 		}
 	}
-	names := partitionNames(properties)
-	if err := removeStale(ctx, con, store, c.Output, names, properties); err != nil {
+	stored, err := store.Properties(ctx)
+	if err != nil {
+		return err
+	}
+	exported := nameFolders(properties, stored)
+	kept, err := removeStale(con, c.Output, exported, stored)
+	if err != nil {
+		return err
+	}
+	// The list comes first, so that after an interruption, the next export knows whose files are in the folder.
+	if err := writeProperties(c.Output, slices.Concat(exported, kept)); err != nil {
 		return err
 	}
 	var files []string
-	for i, p := range properties {
-		written, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, partition(names[i])))
+	for _, p := range exported {
+		written, err := c.exportMonths(ctx, history, format, p.property, filepath.Join(c.Output, p.folder()))
 		if err != nil {
 			return err
 		}
 		files = append(files, written...)
-	}
-	if err := os.MkdirAll(c.Output, 0o700); err != nil {
-		return err
-	}
-	err = replaceFile(filepath.Join(c.Output, propertiesFile), func(w io.Writer) error { return writeProperties(w, names, properties) })
-	if err != nil {
-		return err
 	}
 	if err := c.noteOthers(con, files); err != nil {
 		return err
@@ -222,32 +223,6 @@ const (
 	partitionPrefix = "property="
 	monthPrefix     = "month="
 )
-
-// partitionNames returns the names of properties in an export: their slugs, or ids of those whose slug is not unique.
-func partitionNames(properties []sqlstore.Property) []string {
-	count := make(map[string]int)
-	for _, p := range properties {
-		count[p.Slug]++
-	}
-	return console.Each(properties, func(p sqlstore.Property) string {
-		if count[p.Slug] > 1 {
-			return p.ID
-		}
-		return p.Slug
-	})
-}
-
-func writeProperties(w io.Writer, names []string, properties []sqlstore.Property) error {
-	out := csv.NewWriter(w)
-	err := out.Write([]string{"property", "id", "gsc_property", "domain", "type", "display_name", "archived"})
-	for i, p := range properties {
-		if err == nil {
-			err = out.Write([]string{names[i], p.ID, p.Site, p.Host, p.Type, archive.GuardFormula(p.DisplayName), console.YesNo(p.Archived)})
-		}
-	}
-	out.Flush()
-	return errors.Join(err, out.Error())
-}
 
 // replaceFile atomically replaces a file with the output of write, which only its owner can read. If that fails, the file stays as it was.
 func replaceFile(path string, write func(io.Writer) error) error {

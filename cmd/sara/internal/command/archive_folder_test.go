@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,9 +102,56 @@ func TestExportDeletesWhatIsStaleInItsFolder(t *testing.T) {
 	if want := "sara: deleted " + folder + "/property=copy-example: "; !strings.Contains(c.LastErrs, want) {
 		t.Errorf("it lacks %q: %s", want, c.LastErrs)
 	}
-	want = "properties.csv property=mine/data.csv property=shop-2/data.csv property=shop-example/month=2024-12/data.parquet property=shop-example/notes.txt"
+	want = "properties.csv property=mine/data.csv property=shop-example/month=2024-12/data.parquet property=shop-example/notes.txt"
 	if got := strings.Join(filesBelow(t, folder), " "); got != want {
 		t.Errorf("the files are %s, want %s", got, want)
+	}
+}
+
+// An export of some properties lists the others whose files stay, so that these are deleted once their property is removed.
+func TestExportOfSomePropertiesKeepsTheListOfTheOthers(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	for _, site := range []string{clitest.ShopSite, clitest.CopySite} {
+		c.OK("archive", "import", site, c.Write("one.csv", clitest.CSVHeader+"2024-12-31,total,,1,2,3\n"))
+	}
+	folder := c.Path("export")
+	c.OK("archive", "export", "copy*", "--output", folder)
+	c.OK("archive", "export", "shop*", "--output", folder, "--force")
+	list, err := os.ReadFile(c.Path("export/properties.csv"))
+	for _, name := range []string{"copy-example", "shop-example"} {
+		if err != nil || strings.Count(string(list), "\n"+name+",") != 1 {
+			t.Errorf("the list does not have %s once: %v\n%s", name, err, list)
+		}
+	}
+	c.OK("property", "remove", clitest.CopySite, "--yes")
+	c.OK("archive", "export", "shop*", "--output", folder, "--force")
+	want := "properties.csv property=shop-example/month=2024-12/data.parquet"
+	if got := strings.Join(filesBelow(t, folder), " "); got != want {
+		t.Errorf("the files are %s, want %s", got, want)
+	}
+}
+
+// Two workspaces may use the same slug: each property has a folder of its own, whatever is exported with it.
+func TestExportNamesAFolderByTheIDIfTheSlugIsNotUnique(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("workspace", "add", "Acme", "Print")
+	c.OK("connection", "add", "Print", "--name", "other", "--no-verify", "--credentials", c.Path("mine.json"))
+	c.OK("property", "add", "other", "sc-domain:print.example", "--slug", "shop-example", "--no-verify")
+	var want []string
+	for _, p := range c.Array(clitest.PropertyMembers, "property", "list") {
+		if p["slug"] == "shop-example" {
+			c.OK("archive", "import", c.ID(p), c.Write("one.csv", clitest.CSVHeader+"2024-12-31,total,,1,2,3\n"))
+			want = append(want, "property="+c.ID(p)+"/month=2024-12/data.parquet")
+		}
+	}
+	slices.Sort(want)
+	folder := c.Path("export")
+	c.OK("archive", "export", "shop.*", "--output", folder)
+	c.OK("archive", "export", "print.*", "--output", folder, "--force")
+	if got := filesBelow(t, folder); !slices.Equal(got, append([]string{"properties.csv"}, want...)) || len(want) != 2 {
+		t.Errorf("the files are %v, want %v", got, want)
 	}
 }
 
