@@ -199,16 +199,22 @@ func (a Admin) ImportProperties(ctx context.Context, connection string, patterns
 	if err != nil {
 		return nil, err
 	}
+	return a.importSites(ctx, c, slices.DeleteFunc(sites, func(site upstream.Site) bool { return !matchesAny(patterns, site.URL) }), had)
+}
+
+// importSites adds sites to a connection. An error says how many were added before: they stay.
+func (a Admin) importSites(ctx context.Context, c sqlstore.Connection, sites []upstream.Site, had map[string]*sqlstore.Property) ([]Imported, error) {
 	results := make([]Imported, 0, len(sites))
+	added := 0
 	for _, site := range sites {
-		if !matchesAny(patterns, site.URL) {
-			continue
-		}
 		result, err := a.importSite(ctx, c, site, had)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("add %s: %w (%s added before; to add the others: sara property import %s)",
+				site.URL, err, english.Plural(added, "property was", "properties were"), c.ID)
 		}
-		results = append(results, result)
+		if results = append(results, result); result.Added {
+			added++
+		}
 	}
 	return results, nil
 }

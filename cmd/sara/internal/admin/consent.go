@@ -90,14 +90,10 @@ func (a Admin) StoreConsent(ctx context.Context, c *Consented, sites []upstream.
 	if err != nil {
 		return connection, nil, err
 	}
-	for _, site := range sites {
-		result, err := a.importSite(ctx, connection, site, c.had)
-		if err != nil {
-			return connection, added, fmt.Errorf("add %s: %w", site.URL, err)
-		}
-		added = append(added, result)
+	if added, err = a.importSites(ctx, connection, sites, c.had); err != nil {
+		err = fmt.Errorf("the connection %s is stored, but: %w", connection.Name, err)
 	}
-	return connection, added, nil
+	return connection, added, err
 }
 
 // TriedDays is how many days Try asks for.

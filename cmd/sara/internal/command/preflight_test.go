@@ -1,8 +1,6 @@
 package command
 
 import (
-	"database/sql"
-	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -55,14 +53,7 @@ func TestPreflightRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	c := clitest.New(t, sara)
 	c.OK("migrate")
-	db, err := sql.Open("sqlite", c.Path("sara.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = db.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, TRUE FROM goose_db_version")
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	execSQL(t, c, "INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, TRUE FROM goose_db_version")
 	for _, args := range clitest.Preflights() {
 		c.Fails(ExitError, args, "sara: SARA_DATABASE_URL: sqlite:"+c.Path("sara.db")+": the database has schema version ", "run the newer program")
 	}

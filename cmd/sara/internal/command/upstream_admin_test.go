@@ -1,6 +1,8 @@
 package command
 
 import (
+	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,7 @@ func TestAgainstSearchConsole(t *testing.T) {
 		{"properties", testProperties},
 		{"properties out of reach", testUnreachedProperties},
 		{"import", testImport},
+		{"an import that fails midway", testPartialImport},
 		{"brand terms", testBrandTerms},
 		{"page groups", testPageGroups},
 		{"annotations", testAnnotations},
@@ -187,6 +190,37 @@ func testImport(t *testing.T, c *clitest.CLI) {
 		t.Errorf("table: %v", rows)
 	}
 	c.Fails(ExitError, []string{"property", "import", "none"}, "sara connection list")
+}
+
+// What was added before a failure stays, so that the error has to say it.
+func testPartialImport(t *testing.T, c *clitest.CLI) {
+	connection := c.Object(connectionMembers, "connection", "add", "Web", "--name", "mine", "--credentials", c.Path(demo.PortfolioConnection+".json"))
+	execSQL(t, c, "CREATE TRIGGER full BEFORE INSERT ON properties WHEN (SELECT count(*) FROM properties) = 2 BEGIN SELECT RAISE(ABORT, 'no room'); END")
+	c.Fails(ExitError, []string{"property", "import", "mine"}, "sara: add ", "no room",
+		"(2 properties were added before; to add the others: sara property import "+c.ID(connection)+")")
+	execSQL(t, c, "DROP TRIGGER full")
+	kept := 0
+	for _, p := range c.Array(clitest.PropertyMembers+" result", "property", "import", c.ID(connection)) {
+		if p["result"] == "kept" {
+			kept++
+		}
+	}
+	if list := c.Array(clitest.PropertyMembers, "property", "list"); kept != 2 || len(list) != 6 {
+		t.Errorf("the next import keeps %d, and there are %v", kept, list)
+	}
+}
+
+// execSQL changes the database behind the program's back.
+func execSQL(t *testing.T, c *clitest.CLI, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", c.Path("sara.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), statement)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func testBrandTerms(t *testing.T, c *clitest.CLI) {
