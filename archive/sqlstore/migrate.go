@@ -60,7 +60,7 @@ func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
 	defer cancel()
 	for {
-		unlock, err := s.tryLockMigration(context.WithoutCancel(ctx))
+		unlock, err := s.tryLockMigration(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("lock the %s schema: %w", s.dialect, err)
 		}
@@ -75,16 +75,25 @@ func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// tryLockMigration returns nil if another process has the lock. The transaction, and so the lock, ends with ctx.
+// tryLockMigration returns nil if another process has the lock. ctx bounds how long it tries; the lock outlives it.
 func (s *Store) tryLockMigration(ctx context.Context) (unlock func(), err error) {
-	tx, err := s.pools.reports.BeginTx(ctx, nil)
+	// A transaction ends with its context, and this one is to last until unlock is called.
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, end)
+	defer detach()
+	tx, err := s.pools.reports.BeginTx(lasting, nil)
 	if err != nil {
-		return nil, err
+		end()
+		return nil, errors.Join(ctx.Err(), err)
 	}
-	unlock = func() { _ = tx.Rollback() } // it changed nothing; a lost connection has released the lock too
-	if locked, err := one(ctx, tx, scalar[bool], lockForMigration); err != nil || !locked {
+	locked, err := one(lasting, tx, scalar[bool], lockForMigration)
+	unlock = func() {
+		_ = tx.Rollback() // it changed nothing; a lost connection has released the lock too
+		end()
+	}
+	if err != nil || !locked || !detach() {
 		unlock()
-		return nil, err
+		return nil, errors.Join(ctx.Err(), err)
 	}
 	return unlock, nil
 }

@@ -25,6 +25,7 @@ func TestPools(t *testing.T) {
 	t.Run("connections stay below their total", func(t *testing.T) { testTotalConnections(t, server) })
 	t.Run("a command opens one connection", func(t *testing.T) { testCommandConnections(t, server) })
 	t.Run("a process that uses the database is named", func(t *testing.T) { testOtherProcesses(t, server) })
+	t.Run("a wait for the lock of a migration is interrupted", func(t *testing.T) { testInterruptedMigration(t, server) })
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
 }
 
@@ -211,6 +212,31 @@ func TestBadConnections(t *testing.T) {
 	}
 	_, err := Open(t.Context(), Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "sara.db"), Connections: 7})
 	equal(t, refusal[*InputError](t, err).Reason, "7 is not a number of 8 to 1000")
+}
+
+// A migration that gets no connection for its lock ends with its context.
+func testInterruptedMigration(t *testing.T, server *pgtest.Server) {
+	s := value(Open(t.Context(), Config{URL: server.NewDatabase(t)}))(t)
+	var taken []*sql.Conn
+	for range s.pools.reports.Stats().MaxOpenConnections {
+		taken = append(taken, value(s.pools.reports.Conn(t.Context()))(t))
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := s.lockMigration(ctx)
+		ended <- err
+	}()
+	interrupt()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted wait ends with %v", err)
+	}
+	for _, c := range taken {
+		wantNil(t, c.Close())
+	}
+	unlock := value(s.lockMigration(t.Context()))(t)
+	unlock()
+	wantNil(t, s.Close())
 }
 
 // testTransactionPooling runs what processes do at once: migrate, look up, write in transactions, and hold leases.
