@@ -57,6 +57,7 @@ func testBackup(t *testing.T, f *fixture) {
 		t.Errorf("the edition is %d after the load, %d before: servers would take one for the other", after, edition)
 	}
 
+	edition = value(other.Edition(f.ctx))(t)
 	for _, damage := range []struct{ old, new, want string }{
 		{`"table":"people"`, `"table":"goose_db_version"`, "there is no table"},
 		{`"columns":["id","account_id"`, `"columns":["id; DROP TABLE people; --","account_id"`, "no such column"},
@@ -68,6 +69,9 @@ func testBackup(t *testing.T, f *fixture) {
 		}
 	}
 	wantNil(t, other.Load(f.ctx, strings.NewReader(text), value(schemaOf(f))(t))) // after a failure
+	if after := value(other.Edition(f.ctx))(t); after <= edition {
+		t.Errorf("the edition is %d after the failures and a load, %d before", after, edition)
+	}
 
 	// This program cannot drop the tables of a newer one: they stay.
 	version := value(schemaOf(f))(t)

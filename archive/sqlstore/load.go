@@ -50,9 +50,12 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 	case current > known:
 		return fmt.Errorf("the database has schema version %d, and this program, which knows versions up to %d, cannot drop its tables: restore into an empty database", current, known)
 	}
-	edition := int64(0) // servers must not take the loaded database for the one before
+	// Servers must not take the loaded database for the one before. The clock is ahead of any count of changes, also if an attempt before
+	// this one has dropped the count.
+	edition := s.now().UnixMilli()
 	if current > 0 {
-		edition, _ = one(ctx, s.overview, scalar[int64], "SELECT changes FROM edition") // 0 if the schema is older than editions
+		before, _ := one(ctx, s.overview, scalar[int64], "SELECT changes FROM edition") // 0 if the schema is older than editions
+		edition = max(edition, before)
 		if _, err := provider.DownTo(ctx, 0); err != nil {
 			return fmt.Errorf("drop the tables: %w", err)
 		}
