@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -42,7 +43,7 @@ func main() {
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if err == nil {
 		_, err = run(ctx, o, os.Stdout)
 	}
