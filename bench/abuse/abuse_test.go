@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Every trial in a short form, and then all abuse and all faults in turns. It says nothing about time.
+// Every trial in a short form, and then the mix. It says nothing about time.
 func TestAbuse(t *testing.T) {
 	w := shortWorld(t)
 	for _, trial := range w.trials {

@@ -1,6 +1,6 @@
 // Command abuse tries to take a private sara down, and fails if other tenants notice:
 //
-//	go run ./abuse [-trials a,b] [-rounds 5] [-for 30m] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
+//	go run ./abuse [-trials a,b] [-rounds N] [-for 30m [-turn 2m]] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
 //
 // Each trial starts a new sara process with the limits that deploy ships (GOMEMLIMIT=640MiB, SARA_CACHE_BYTES=256MiB) in a memory
 // cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants, in a process of their own,
@@ -26,8 +26,9 @@
 // again, and the trial's own condition holds, such as that a used-up day stays used up. Where no cgroup can be created, the
 // program reports that, and bounds the peak of the resident memory instead.
 //
-// With -for, it runs all trials' abuse in turns on one sara instead, with faults of Redis, the database and the upstream, and
-// prints a line for each turn. Then quiet tenants may get the errors that a fault is documented to cause, and no others.
+// With -for, it runs the abuse of nine of these trials in turns on one sara instead, with faults of Redis, the database and the
+// upstream, and prints a line for each turn; office, split and copies need a sara of their own. Then quiet tenants may get the errors
+// that a fault is documented to cause, and no others.
 package main
 
 import (
@@ -94,7 +95,7 @@ func parse(args []string) (o options, err error) {
 	database := flags.String("database", "", "sqlite or postgres; empty for postgres where it is installed")
 	memory := flags.String("memory", "768MiB", "memory of sara's cgroup")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often to run each trial; its row has the answers of all rounds together")
-	flags.DurationVar(&o.duration, "for", 0, "how long to run the mix of all abuse and all faults, instead of the trials")
+	flags.DurationVar(&o.duration, "for", 0, "how long to run the mix of abuse and faults, instead of the trials")
 	flags.DurationVar(&o.turn, "turn", 2*time.Minute, "how long one abuse and one fault of the mix last")
 	flags.StringVar(&o.binary, "sara", "", "binary to try; empty to build it")
 	if err := flags.Parse(args); err != nil {

@@ -14,7 +14,7 @@ import (
 	"sara/bench/internal/testbed"
 )
 
-// A mixture is a run of all abuse and all faults on one sara.
+// A mixture is a run of the abuses and all faults on one sara.
 type mixture struct {
 	world   *world
 	replica *testbed.Replica
@@ -28,7 +28,7 @@ type mixture struct {
 	problems     []string
 }
 
-// abuses are what the mix does in turns.
+// abuses are what the mix does in turns: those that need no sara of their own.
 func abuses() []trial {
 	return []trial{{name: "movers", abuse: movers}, {name: "heads", abuse: halfSentHeads}, {name: "failing", abuse: failing},
 		{name: "idle", abuse: idleFromOne}, {name: "guesses", abuse: guessAll}, {name: "rows", abuse: flood},

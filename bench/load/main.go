@@ -25,7 +25,7 @@
 //	denials   one key far above its limit per minute: nearly all answers are 429
 //	unknown   invalid keys, each from a new address: all answers are 401
 //	mix       memory 70 %, agency 15 %, movers 5 %, stored 4 %, denials 4 %, misses 2 %
-//	replica   the memory of a replica: idle, after the agency trace, after one fill of 25,000 rows, and with a full cache
+//	replica   the memory of a replica: idle, after one fill of 25,000 rows, after the agency trace, and with a full cache
 //
 // Finally, memory hits are compared with a bare fasthttp handler, which sends the same bytes from a process of its own, and
 // with the alternatives of package peer that are installed. All of them are measured in turns, so that other load on the
