@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sara/bench/internal/loadgen"
 	"sara/bench/internal/measure"
 	"sara/bench/internal/report"
 	"sara/cmd/sara/saratest"
@@ -107,6 +109,24 @@ func TestMixAddsUp(t *testing.T) {
 	}
 	if total != 100 || len(mixed()) != len(mixWeights()) {
 		t.Errorf("%d %% of %d scenarios: %v", total, len(mixed()), mixWeights())
+	}
+}
+
+// Each part of a blend is asked for each of its requests once.
+func TestBlendRepeatsNoRequest(t *testing.T) {
+	var asked [2][]int64
+	var parts []part
+	for i, weight := range []int{3, 1} {
+		parts = append(parts, part{func(n int64) loadgen.Request { asked[i] = append(asked[i], n); return nil }, weight})
+	}
+	source := blend(parts)
+	for n := range int64(8) {
+		source(n)
+	}
+	for i, want := range [][]int64{{0, 1, 2, 3, 4, 5}, {0, 1}} {
+		if slices.Sort(asked[i]); !slices.Equal(asked[i], want) {
+			t.Errorf("two rounds of the weight %d ask for %v, want %v", parts[i].weight, asked[i], want)
+		}
 	}
 }
 

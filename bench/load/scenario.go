@@ -196,12 +196,37 @@ func (w *world) prepareMix(ctx context.Context, address string) error {
 	return nil
 }
 
-// mixture repeats a hundred requests, by the weights, in a random order that is the same in every run.
+// mixture sends the requests of the mixed scenarios by their weights.
 func (w *world) mixture() loadgen.Source {
-	var order []loadgen.Source
+	var parts []part
 	for _, s := range mixed() {
-		order = append(order, slices.Repeat([]loadgen.Source{s.source(w)}, mixWeights()[s.name])...)
+		parts = append(parts, part{s.source(w), mixWeights()[s.name]})
 	}
-	mathrand.New(mathrand.NewPCG(3, 4)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	return func(n int64) loadgen.Request { return order[n%int64(len(order))](n / int64(len(order))) }
+	return blend(parts)
+}
+
+// A part is a source with the number of its requests in each round of a blend.
+type part struct {
+	source loadgen.Source
+	weight int
+}
+
+// blend takes as many requests of each part in a round as it weighs, in a random order that is the same in every round and every run. Each
+// part sends all of its requests, none of them more often than the others.
+func blend(parts []part) loadgen.Source {
+	type turn struct {
+		part
+		nth int // of the part in a round
+	}
+	var round []turn
+	for _, p := range parts {
+		for nth := range p.weight {
+			round = append(round, turn{p, nth})
+		}
+	}
+	mathrand.New(mathrand.NewPCG(3, 4)).Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+	return func(n int64) loadgen.Request {
+		rounds, t := n/int64(len(round)), round[n%int64(len(round))]
+		return t.source(rounds*int64(t.weight) + int64(t.nth))
+	}
 }
