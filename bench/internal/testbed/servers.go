@@ -187,9 +187,16 @@ func (p *Postgres) Signal(signal syscall.Signal) error {
 	if err != nil {
 		return err
 	}
+	return signalAll(pids, signal)
+}
+
+// signalAll sends a signal to processes, of which some may have ended, as that of a connection does at any time.
+func signalAll(pids []int, signal syscall.Signal) error {
 	var failures []error
 	for _, pid := range pids {
-		failures = append(failures, syscall.Kill(pid, signal))
+		if err := syscall.Kill(pid, signal); !errors.Is(err, syscall.ESRCH) {
+			failures = append(failures, err)
+		}
 	}
 	return errors.Join(failures...)
 }
