@@ -59,8 +59,8 @@ func (l loss) bound(answers []countedAnswer, begun, ended time.Time) int {
 	}
 }
 
-// mostUnseen returns the most requests that were admitted between two consecutive requests to one replica, of which at least a part
-// was during the fault: so many did the replica that knew least not know.
+// mostUnseen returns how many admitted requests the least informed replica did not know of: the most that all replicas admitted between
+// two consecutive requests to one of them, if the fault overlaps that interval.
 func mostUnseen(answers []countedAnswer, begun, ended time.Time) (most int) {
 	type request struct {
 		at       time.Time

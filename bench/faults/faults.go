@@ -12,7 +12,7 @@ type fault struct {
 	name      string
 	setup     setup
 	short     bool          // part of the short form
-	hold      time.Duration // 0: as the options say
+	hold      time.Duration // at least; the options can lengthen it
 	loses     loss          // what it does to the counts in Redis
 	midnights int           // after each of them the day is granted again
 	cold      bool          // ask new questions too: stored figures must answer them

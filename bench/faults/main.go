@@ -36,7 +36,7 @@ type options struct {
 	binary string // sara; empty to build it
 	log    string
 	faults []fault
-	hold   time.Duration // of faults that name no longer one
+	hold   time.Duration // of a fault, unless it has a longer one
 	before time.Duration // without the fault
 	quiet  time.Duration // without a failure, after which a fault is over
 	target float64       // percent of the known questions

@@ -148,7 +148,7 @@ func (c *comparison) run(ctx context.Context, plan string, keys int, after bool)
 	return costs, nil
 }
 
-// models are when one key is done, begun at a full hour of the morning.
+// models are when one key would be done if it began at 08:00 UTC.
 type models struct {
 	before, after finished // all steps
 	reports       finished // the last step, one request a property

@@ -15,16 +15,16 @@ const (
 	noneOfThem = -2
 )
 
-// A finished is when requests are done under a plan, and what they have taken.
+// A finished is when requests are done under a plan, and how many calls they cost.
 type finished struct {
 	after time.Duration // from the start
 	calls int
 }
 
-// finish models when requests are done that one key sends one after the other from an instant on, each as soon as it is admitted: 60 a
-// minute, as a bucket that refills continuously, a number each hour and day by the clock, and live calls a day. Each request is about one of
-// the properties, 0 to n-1, and costs a call if the copy of the property's series is older than ten minutes, or about all of them, and costs
-// a call for each such copy, or about none. Answers take no time.
+// finish models one key that sends requests one after the other, each as soon as the plan's limits admit it, and returns when the last one
+// is admitted. The limits are those of requests a minute, as a bucket that refills continuously; of requests an hour and a day, by the clock;
+// and of live calls a day. A request about one of the properties, 0 to n-1, costs a call if there is no copy of its series from the last ten
+// minutes; one about all of them, a call for each missing copy; one about none of them, none. Answers take no time.
 func finish(p policy.Plan, begin time.Time, n int, requests []int) (f finished) {
 	at, spent := begin, time.Time{} // spent: when the minute's bucket is full again
 	filled := make(map[int]time.Time)

@@ -91,7 +91,7 @@ func (s *site) close() error {
 // errRefused is a 429 that lasts longer than a minute.
 var errRefused = errors.New("refused")
 
-// get sends a request with one of the keys in turn. It waits for a limit of the minute, and returns errRefused with the time for others.
+// get sends a request with one of the keys in turn. It waits out a limit of the minute; for a longer wait, it returns errRefused with the time.
 func (s *site) get(ctx context.Context, keys int, path string, query url.Values, into any) (refusal string, wait time.Duration, err error) {
 	key := s.bed.Keys[0][int(s.turn.Add(1))%keys]
 	for {
@@ -135,7 +135,7 @@ func (s *site) list(ctx context.Context, keys int) (c cost, err error) {
 	for len(s.ids) < s.properties {
 		var page struct {
 			Data struct {
-				Rows []struct{ ID, GSCProperty string }
+				Rows []struct{ ID string }
 			}
 		}
 		query := url.Values{"limit": {"200"}, "offset": {strconv.Itoa(len(s.ids))}}

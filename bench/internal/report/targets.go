@@ -54,7 +54,7 @@ func LoadAll(folder string) (*Reports, error) {
 
 // Targets returns all targets. What was not measured is not known.
 func (r *Reports) Targets() []Target {
-	const microseconds, milliseconds, million = "µs", "ms", 1000
+	const microseconds, milliseconds, perMillisecond = "µs", "ms", 1000
 	bare, nginx, haproxy := "bare handler", "nginx+Lua+Redis", "HAProxy alone"
 	throughput := func(c *Comparison) Ratio { return c.Throughput }
 	p99 := func(c *Comparison) Ratio { return c.P99 }
@@ -69,13 +69,13 @@ func (r *Reports) Targets() []Target {
 		r.timesAHit("a denial, in memory hits", "denials", Target{Limit: 1}),
 		r.timesAHit("an answer from Redis, in memory hits", "redis", Target{Limit: 3, Before: "7 to 8"}),
 		r.cost("its round trips to Redis", "redis", func(c *Cost) float64 { return c.RedisReads }, Target{Limit: 2}),
-		r.cost("a miss of 1,001 rows", "narrow", func(c *Cost) float64 { return c.CPU["sara"] / million }, Target{Limit: 1.2, Unit: milliseconds, Before: "2.8 ms, of 400 rows"}),
+		r.cost("a miss of 1,001 rows", "narrow", func(c *Cost) float64 { return c.CPU["sara"] / perMillisecond }, Target{Limit: 1.2, Unit: milliseconds, Before: "2.8 ms, of 400 rows"}),
 		r.cost("its Redis commands", "narrow", func(c *Cost) float64 { return c.RedisCalls }, Target{Limit: 5, Before: "15"}),
 		r.timesAHit("a stored answer that is not ready, in memory hits", "stored", Target{Limit: 5, Before: "10"}),
 		r.timesAHit("a hybrid one, in memory hits", "hybrid", Target{Limit: 10, Before: "22"}),
 		r.cost("Redis' processor time for a memory hit", "memory", func(c *Cost) float64 { return c.CPU["redis"] }, Target{Limit: 4, Unit: microseconds, Before: "3.9 to 4.6 µs"}),
 		r.cost("allocations of a memory hit, the share of a batch included", "memory", func(c *Cost) float64 { return c.Objects }, Target{Limit: 3, Before: "4.0"}),
-		r.cost("25,000 rows to an answer", "wide", func(c *Cost) float64 { return c.CPU["sara"] / million }, Target{Limit: 25, Unit: milliseconds, Before: "52 ms"}),
+		r.cost("25,000 rows to an answer", "wide", func(c *Cost) float64 { return c.CPU["sara"] / perMillisecond }, Target{Limit: 25, Unit: milliseconds, Before: "52 ms"}),
 		r.fill("peak memory of a fill, in upstream bodies", Target{Limit: 3}),
 		r.saving("upstream calls on the agency trace, of a URL-keyed cache", Target{Limit: .2, Before: "0.254"}),
 		r.latency("twelve archived months of queries, cold", "year-cold", Target{Limit: 20, Unit: milliseconds}),
@@ -131,7 +131,7 @@ func (r *Reports) latency(what, scenario string, t Target) Target {
 	return r.each(what, scenario, t, func(m *Measurement) float64 { return m.Latency.P50 })
 }
 
-// timesAHit takes sara's processor time for a request, in that for a memory hit of the same run.
+// timesAHit divides sara's processor time for a request by that for a memory hit in the same run.
 func (r *Reports) timesAHit(what, scenario string, t Target) Target {
 	hits := r.busiest("memory")
 	return r.each(what, scenario, t, func(m *Measurement) float64 {
@@ -142,10 +142,10 @@ func (r *Reports) timesAHit(what, scenario string, t Target) Target {
 	})
 }
 
-// FillState is the state of a footprint after one fill of 25,000 rows, which follows the one before.
+// FillState is the state of a footprint after one fill of 25,000 rows. The footprint before it in a report is from right before the fill.
 const FillState = "one fill of 25,000 rows"
 
-// fill takes what the resident memory of a replica grew at most in one fill, in bytes of the body.
+// fill takes how much the resident memory of a replica grew during one fill, at its peak, as a multiple of the body.
 func (r *Reports) fill(what string, t Target) Target {
 	t.What = what
 	var values []float64

@@ -43,7 +43,7 @@ func (b *Testbed) startPooler() (url string, err error) {
 
 func (b *Testbed) poolerFile() string { return filepath.Join(b.Postgres.folder, "pooler.ini") }
 
-// StartPooler starts PgBouncer again that StopPooler has stopped, and waits until it listens.
+// StartPooler starts PgBouncer, for the first time or after StopPooler, and waits until it listens.
 func (b *Testbed) StartPooler() error {
 	program, err := poolerProgram()
 	if err != nil {

@@ -51,7 +51,7 @@ func (b *Testbed) startS3() (*S3, error) {
 	return s, b.StartS3(s)
 }
 
-// StartS3 starts a store that has been killed, with what it has stored, and waits until it answers.
+// StartS3 starts a store, for the first time or, with its objects, after StopS3, and waits until it answers.
 func (b *Testbed) StartS3(s *S3) (err error) {
 	s.process, err = b.startProcess(subprocess.Config{Program: "versitygw", Args: []string{"--port", s.address, "--quiet", "posix", s.root},
 		Env: append(os.Environ(), "ROOT_ACCESS_KEY="+s3Key, "ROOT_SECRET_KEY="+s3Secret)})

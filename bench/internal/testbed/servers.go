@@ -71,7 +71,7 @@ func (b *Testbed) startRedis(r *Redis) (err error) {
 // StopRedis stops a Redis.
 func (b *Testbed) StopRedis(r *Redis) error { return b.forget(r.process) }
 
-// StartRedis starts a Redis again that StopRedis has stopped.
+// StartRedis restarts a Redis that StopRedis has stopped.
 func (b *Testbed) StartRedis(r *Redis) error { return b.startRedis(r) }
 
 // RestartRedis stops a Redis and starts it again, with what it has stored.
@@ -166,7 +166,7 @@ func (b *Testbed) RestartPostgres() error {
 	return b.StartPostgres()
 }
 
-// StartPostgres starts the server again that StopPostgres has stopped.
+// StartPostgres restarts the server that StopPostgres has stopped.
 func (b *Testbed) StartPostgres() error { return b.runPostgres(b.Postgres) }
 
 // StopPostgres stops the server, which ends its connections.
