@@ -3,8 +3,8 @@
 //	cd deploy && go run ./release v1.2.3 ../dist
 //
 // The folder, which must not exist yet, gets an archive of the binary for each platform, its software bill of materials, the image for
-// the Linux platforms as an OCI layout (image/), and SHA256SUMS. It needs no Docker. The same source and toolchain give the same bytes:
-// all times are that of the commit.
+// the Linux platforms as an OCI layout (image/), and SHA256SUMS. It needs no Docker. The same source and toolchain give the same bytes, as
+// all times are that of the commit; those of the image also depend on the certificate authorities of the machine, which it contains.
 package main
 
 import (
