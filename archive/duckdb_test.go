@@ -117,7 +117,8 @@ func testGuideToTheArchive(t *testing.T, duck func(...string) []string) {
 		}
 	})
 	if err = errors.Join(err, file.Close(), os.WriteFile(filepath.Join(root, "archive", "properties.csv"),
-		[]byte("property,id,gsc_property,domain,type,display_name,archived\nshop-example,1,sc-domain:shop.example,shop.example,domain,Shop,no\n"), 0o600)); err != nil {
+		[]byte("property,id,gsc_property,domain,type,display_name,archived\nshop-example,1,sc-domain:shop.example,shop.example,domain,Shop,no\n"),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("pandas", func(t *testing.T) { testGuideInPandas(t, root, string(guide)) })

@@ -48,7 +48,8 @@ func (b writtenMeanwhile) Delete(ctx context.Context, name, revision string) err
 // What another process still writes is left, and the caller must know, or it forgets the property with its history in the bucket.
 func TestEraseSaysWhatIsLeft(t *testing.T) {
 	h := historyOf(t, HistoryConfig{Bucket: writtenMeanwhile{newTestHistory(t).bucket}})
-	if err := h.Merge(t.Context(), testProperty, []Day{{Date: smallMonth(t).month, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
+	if err := h.Merge(t.Context(), testProperty,
+		[]Day{{Date: smallMonth(t).month, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
 		t.Fatal(err)
 	}
 	if deleted, err := h.Erase(t.Context(), testProperty); deleted != 0 || !errors.Is(err, bucket.ErrChanged) {

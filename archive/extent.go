@@ -10,7 +10,8 @@ import (
 
 // Missing returns the days of a range that are not archived under a dimension, in order. Those of damaged objects are among them.
 // It decodes no rows.
-func (h *History) Missing(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) ([]translate.Date, *DamageError, error) {
+func (h *History) Missing(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (
+	[]translate.Date, *DamageError, error) {
 	w := walk{by: by, days: r, next: r.Start}
 	damaged, err := each(ctx, h, property, r, h.readyLedger, h.loadLedger, func(l *ledger) error {
 		first, last := l.overlap(r)
@@ -30,7 +31,8 @@ func (h *History) Missing(ctx context.Context, property string, by translate.Dim
 
 // Bounds returns the first and the last archived day of a property from a day on, under a dimension, or for ByDate under any; ok is
 // false if there is none. Damaged objects are skipped.
-func (h *History) Bounds(ctx context.Context, property string, by translate.Dimension, from translate.Date) (r translate.DateRange, ok bool, err error) {
+func (h *History) Bounds(ctx context.Context, property string, by translate.Dimension, from translate.Date) (
+	r translate.DateRange, ok bool, err error) {
 	months, err := h.monthsOf(ctx, property)
 	for len(months) > 0 && months[0].month.AddMonths(1) <= from {
 		months = months[1:]
@@ -55,7 +57,8 @@ func (h *History) monthsOf(ctx context.Context, property string) ([]monthObject,
 }
 
 // boundsIn returns the first and the last archived day of a month from a day on.
-func (h *History) boundsIn(ctx context.Context, property string, m monthObject, by translate.Dimension, from translate.Date) (first, last translate.Date, ok bool, err error) {
+func (h *History) boundsIn(ctx context.Context, property string, m monthObject, by translate.Dimension, from translate.Date) (
+	first, last translate.Date, ok bool, err error) {
 	l, err := h.loadLedger(ctx, property, m)
 	if err != nil || l == nil {
 		return 0, 0, false, unlessDamaged(err)

@@ -106,7 +106,8 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	h.listings = newLoadingCache(maxListings, func(listing) int64 { return 1 }, h.isFresh, h.loadListing)
 	h.ledgers = lru.New[revisionKey](lru.Config[*ledger]{Weight: maxLedgers})
 	h.names = lru.New[namesKey](lru.Config[*names]{Weight: size / namesShare})
-	h.months = newLoadingCache(size-size/namesShare, func(o *object) int64 { return int64(o.size) + monthOverhead }, func(*object) bool { return true }, h.loadMonth)
+	h.months = newLoadingCache(size-size/namesShare, func(o *object) int64 { return int64(o.size) + monthOverhead },
+		func(*object) bool { return true }, h.loadMonth)
 	return h, nil
 }
 

@@ -27,7 +27,8 @@ type loading[V any] struct {
 	canceled bool // the context of the load had ended, which says nothing of the key
 }
 
-func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, fresh func(V) bool, load func(context.Context, K) (V, K, error)) *loadingCache[K, V] {
+func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, fresh func(V) bool,
+	load func(context.Context, K) (V, K, error)) *loadingCache[K, V] {
 	return &loadingCache[K, V]{values: lru.New[K](lru.Config[V]{Weight: weight}), weigh: weigh, fresh: fresh, load: load, loads: map[K]*loading[V]{}}
 }
 

@@ -13,10 +13,11 @@ import (
 func loadOnce(t *testing.T, ctx context.Context, load func(context.Context) error) (errs []error, loads int) {
 	t.Helper()
 	const callers = 8
-	cache := newLoadingCache(1, func(int) int64 { return 1 }, func(int) bool { return true }, func(ctx context.Context, key string) (int, string, error) {
-		loads++
-		return loads, key, load(ctx)
-	})
+	cache := newLoadingCache(1, func(int) int64 { return 1 }, func(int) bool { return true },
+		func(ctx context.Context, key string) (int, string, error) {
+			loads++
+			return loads, key, load(ctx)
+		})
 	errs = make([]error, callers)
 	for i := range callers {
 		go func() {

@@ -132,7 +132,8 @@ func (h *History) update(ctx context.Context, property string, first translate.D
 
 // tryUpdate tries once. It returns the object that it wrote, for the next attempt if the write is refused: a store may refuse a write
 // because it has done it already, in an attempt of the client whose answer was lost. Then nothing is left to do.
-func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month), refused []byte) (written []byte, err error) {
+func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month), refused []byte) (
+	written []byte, err error) {
 	name := objectName(property, first)
 	m := &month{ledger: newLedger(property, first)}
 	before, revision, err := h.bucket.Get(ctx, name)

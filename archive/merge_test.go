@@ -339,8 +339,8 @@ func TestDaysListsArchivedDays(t *testing.T) {
 	if none := inventory[translate.ByPage]; none.Has(0) {
 		t.Error("a dimension without days has days")
 	}
-	for by, want := range map[translate.Dimension]string{translate.ByQuery: "{2024-01-30 2024-02-03} true", translate.ByDate: "{2024-01-30 2024-05-31} true",
-		translate.ByPage: "{1970-01-01 1970-01-01} false"} {
+	for by, want := range map[translate.Dimension]string{translate.ByQuery: "{2024-01-30 2024-02-03} true",
+		translate.ByDate: "{2024-01-30 2024-05-31} true", translate.ByPage: "{1970-01-01 1970-01-01} false"} {
 		bounds, ok, err := h.Bounds(t.Context(), testProperty, by, 0)
 		if got := fmt.Sprint(bounds, ok); err != nil || got != want {
 			t.Errorf("the days of %s: %s, %v, want %s", by, got, err, want)

@@ -20,7 +20,8 @@ func parquetWith(t *testing.T, column string, node parquet.Node, value parquet.V
 	columns := parquet.Group{"date": parquet.Date(), "dimension": parquet.String(), "key": parquet.String(),
 		"clicks": parquet.Decimal(0, 18, parquet.Int64Type), "impressions": parquet.Int(64), "position": parquet.Leaf(parquet.DoubleType)}
 	values := map[string]parquet.Value{"date": parquet.Int32Value(20_000), "dimension": parquet.ByteArrayValue([]byte("query")),
-		"key": parquet.ByteArrayValue([]byte("12")), "clicks": parquet.Int64Value(12), "impressions": parquet.Int64Value(120), "position": parquet.DoubleValue(3)}
+		"key": parquet.ByteArrayValue([]byte("12")), "clicks": parquet.Int64Value(12), "impressions": parquet.Int64Value(120),
+		"position": parquet.DoubleValue(3)}
 	columns[column], values[column] = node, value
 	schema := parquet.NewSchema("row", columns)
 	var file bytes.Buffer
@@ -73,12 +74,14 @@ func TestTypesOfParquetColumns(t *testing.T) {
 		"a truth value":                   {"clicks", parquet.Leaf(parquet.BooleanType), parquet.BooleanValue(true), "column clicks"},
 		"a day as text":                   {"date", parquet.String(), text([]byte("2024-10-04")), ""},
 		"a decimal without a fraction":    {"position", parquet.Decimal(0, 9, parquet.Int32Type), parquet.Int32Value(3), ""},
-		"a decimal with a fraction":       {"position", parquet.Decimal(1, 9, parquet.Int32Type), parquet.Int32Value(35), "column position is a decimal with a fraction"},
-		"a large decimal with a fraction": {"position", parquet.Decimal(2, 18, parquet.Int64Type), parquet.Int64Value(350), "column position is a decimal with a fraction"},
-		"a day as a double":               {"date", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue(20_000), "column date"},
-		"a moment":                        {"date", parquet.Timestamp(parquet.Millisecond), parquet.Int64Value(20_000 * 86_400_000), "column date"},
-		"a dimension as a number":         {"dimension", parquet.Int(64), parquet.Int64Value(1), "column dimension"},
-		"key nested":                      {"key", parquet.Repeated(parquet.String()), text([]byte("12")), "column key is nested or repeated"},
+		"a decimal with a fraction": {"position", parquet.Decimal(1, 9, parquet.Int32Type), parquet.Int32Value(35),
+			"column position is a decimal with a fraction"},
+		"a large decimal with a fraction": {"position", parquet.Decimal(2, 18, parquet.Int64Type), parquet.Int64Value(350),
+			"column position is a decimal with a fraction"},
+		"a day as a double":       {"date", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue(20_000), "column date"},
+		"a moment":                {"date", parquet.Timestamp(parquet.Millisecond), parquet.Int64Value(20_000 * 86_400_000), "column date"},
+		"a dimension as a number": {"dimension", parquet.Int(64), parquet.Int64Value(1), "column dimension"},
+		"key nested":              {"key", parquet.Repeated(parquet.String()), text([]byte("12")), "column key is nested or repeated"},
 	} {
 		data := parquetWith(t, test.column, test.node, test.value)
 		path := filepath.Join(t.TempDir(), "records.parquet")

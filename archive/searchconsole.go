@@ -62,7 +62,8 @@ func ReadSearchConsole(files fs.FS, until translate.Date) (SearchConsoleExport, 
 	}
 	at := slices.IndexFunc(names, func(name string) bool { return slices.Contains(dateFiles(), name) })
 	if at < 0 {
-		return e, fmt.Errorf("it has no %s: nothing else in an export of Search Console has figures of single days; export it in English", strings.Join(dateFiles(), " or "))
+		return e, fmt.Errorf("it has no %s: nothing else in an export of Search Console has figures of single days; export it in English",
+			strings.Join(dateFiles(), " or "))
 	}
 	name := names[at]
 	left, err := e.readDates(files, name, until)
@@ -92,7 +93,8 @@ func checkFilters(files fs.FS, names []string) error {
 	}
 	for _, row := range rows[1:] {
 		if len(row) >= 2 && row[0] != "Date" && row[0] != "Time range" && !(row[0] == "Search type" && row[1] == "Web") {
-			return fmt.Errorf("it is filtered by %.40q (%.80q), so its totals are not those of the property: export without filters, for the search type Web", row[0], row[1])
+			return fmt.Errorf("it is filtered by %.40q (%.80q), so its totals are not those of the property: export without filters, "+
+				"for the search type Web", row[0], row[1])
 		}
 	}
 	return nil
@@ -125,7 +127,8 @@ func (e *SearchConsoleExport) readDates(files fs.FS, name string, until translat
 	}
 	want := []string{"Date", "Clicks", "Impressions", "CTR", "Position"}
 	if !slices.Equal(rows[0], want) {
-		return 0, fmt.Errorf("its columns are %.120q, not %s: export days, not the last 24 hours, in English, without a comparison", rows[0], strings.Join(want, ","))
+		return 0, fmt.Errorf("its columns are %.120q, not %s: export days, not the last 24 hours, in English, without a comparison",
+			rows[0], strings.Join(want, ","))
 	}
 	for i, row := range rows[1:] {
 		place := Place{Number: i + 2}

@@ -358,8 +358,10 @@ func TestReadRecordsRefusesInvalidFiles(t *testing.T) {
 		`{"date":"2026-05-01","dimension":"total","key":"","clicks":1,"impressions":2}`)
 	refuse(JSONL, "line 1: it is longer than 1048576 bytes", `{"key":"`+strings.Repeat("x", 2<<20))
 	refuse(Parquet, "not a Parquet file", "PAR1 and nothing else PAR1")
-	refuse(Parquet, "not a Parquet file: its footer would have 4294967295 bytes, and the file has 12", "PAR1\xff\xff\xff\xffPAR1")     // not 4 GiB of memory
-	refuse(Parquet, "a list of it would have 2147483647 elements", "PAR1\x15\x02\x19\xfc\xff\xff\xff\xff\x07\x00\x0a\x00\x00\x00PAR1") // a schema of so many columns
+	refuse(Parquet, "not a Parquet file: its footer would have 4294967295 bytes, and the file has 12",
+		"PAR1\xff\xff\xff\xffPAR1") // not 4 GiB of memory
+	refuse(Parquet, "a list of it would have 2147483647 elements",
+		"PAR1\x15\x02\x19\xfc\xff\xff\xff\xff\x07\x00\x0a\x00\x00\x00PAR1") // a schema of so many columns
 	refuse("xml", `"xml" is not csv, jsonl or parquet`, "")
 }
 
@@ -373,7 +375,8 @@ func TestReadRecordsAcceptsVariants(t *testing.T) {
 	}
 	accept(CSV, "\ufeffdate,dimension,key,clicks,impressions,position\r\n2026-05-01,query,a,12.0,1.2E2,3.0\r\n\r\n")
 	accept(CSV, "\"date\",\"dimension\",\"key\",\"clicks\",\"impressions\",\"position\"\n\"2026-05-01\",\"query\",\"a\",\"12\",\"120\",\"3\"")
-	accept(JSONL, "\n{\"position\":3.0, \"key\":\"\\u0061\", \"clicks\":12.0,\"impressions\":1.2e2,\"date\":\"2026-05-01\",\"dimension\":\"query\"}\r\n\n")
+	accept(JSONL,
+		"\n{\"position\":3.0, \"key\":\"\\u0061\", \"clicks\":12.0,\"impressions\":1.2e2,\"date\":\"2026-05-01\",\"dimension\":\"query\"}\r\n\n")
 }
 
 // A search term must not be run by the spreadsheet that opens an export. Numbers stay numbers, and an import undoes the guard.
@@ -454,18 +457,23 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
 		t.Fatal(err)
 	}
-	bring(ImportOptions{}, "{Rows:2 Days:1 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-01 Dimension:query Archived:{Clicks:1 Impressions:10} Imported:{Clicks:1 Impressions:2}}]}", of(first, "new"), of(first+1, "new"))
+	bring(ImportOptions{}, "{Rows:2 Days:1 Kept:1 DroppedRows:0 "+
+		"Differing:[{Date:2026-05-01 Dimension:query Archived:{Clicks:1 Impressions:10} Imported:{Clicks:1 Impressions:2}}]}",
+		of(first, "new"), of(first+1, "new"))
 	holds("01 query 0", "02 new")
-	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:1 Impressions:2}}]}", of(first+1, "newer"))
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 "+
+		"Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:1 Impressions:2}}]}", of(first+1, "newer"))
 	holds("01 query 0", "02 new")
 	// Kept days differ by a key, by clicks, or by impressions. Positions are rounded.
 	other := of(first+1, "new")
 	other.Position = 3.1
 	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[]}", other)
 	other.Clicks = 2
-	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:2 Impressions:2}}]}", other)
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 "+
+		"Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:2 Impressions:2}}]}", other)
 	other.Clicks, other.Impressions = 1, 3
-	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:1 Impressions:3}}]}", other)
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 "+
+		"Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:1 Impressions:3}}]}", other)
 	holds("01 query 0", "02 new")
 	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 DroppedRows:0 Differing:[]}", of(first, "newest"))
 	holds("01 newest", "02 new")

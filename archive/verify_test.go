@@ -77,7 +77,8 @@ func TestAnUnusableObjectDoesNotCloseTheStore(t *testing.T) {
 	good := smallMonth(t)
 	const other = "01890a5d-ac96-774b-bcce-b302099a8058"
 	for _, property := range []string{testProperty, other} {
-		if err := h.Merge(t.Context(), property, []Day{{Date: good.month, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
+		if err := h.Merge(t.Context(), property,
+			[]Day{{Date: good.month, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

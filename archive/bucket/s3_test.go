@@ -104,7 +104,8 @@ func TestS3TakesNoPageOfAProxyForTheStore(t *testing.T) {
 // The client makes another attempt after an outage, also if a proxy tells it.
 func TestS3KeepsTheStatusOfAnOutage(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/bucket/?list-type=2", nil)
-	for status, want := range map[int]bool{http.StatusOK: true, http.StatusNotFound: true, http.StatusBadGateway: false, http.StatusServiceUnavailable: false} {
+	for status, want := range map[int]bool{http.StatusOK: true, http.StatusNotFound: true, http.StatusBadGateway: false,
+		http.StatusServiceUnavailable: false} {
 		response := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"text/html"}}}
 		if isPage(request, response) != want {
 			t.Errorf("of status %d: not %t", status, want)

@@ -192,14 +192,16 @@ func newWatchMetrics(registry *prometheus.Registry, w *Watched) (*watchMetrics, 
 	m := &watchMetrics{
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sara_object_store_operations_total",
-			Help: "Operations on the objects of the archive, by operation and outcome: ok, not_found, changed (by another process, which is normal), unusable (no object of an archive), canceled, timeout, error, or refused by the open circuit breaker.",
+			Help: "Operations on the objects of the archive, by operation and outcome: ok, not_found, changed (by another process, which is normal), " +
+				"unusable (no object of an archive), canceled, timeout, error, or refused by the open circuit breaker.",
 		}, []string{"operation", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sara_object_store_duration_seconds", Help: "Duration of operations on the objects of the archive, without refused ones.",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"operation"}),
 		failedAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "sara_object_store_failed_timestamp_seconds", Help: "When an operation on the objects of the archive last failed or took too long, by operation; missing for one that never did.",
+			Name: "sara_object_store_failed_timestamp_seconds",
+			Help: "When an operation on the objects of the archive last failed or took too long, by operation; missing for one that never did.",
 		}, []string{"operation"}),
 	}
 	for _, operation := range []string{"get", putting, "list", deleting} {

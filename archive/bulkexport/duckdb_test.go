@@ -52,7 +52,8 @@ func newWorld(t *testing.T) *world {
 	statements := worldSQL()
 	for form, options := range map[string]string{
 		"parquet": "FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 2048", "zstd.parquet": "FORMAT parquet, COMPRESSION zstd",
-		"gzip.parquet": "FORMAT parquet, COMPRESSION gzip", "csv": "FORMAT csv, HEADER", "csv.gz": "FORMAT csv, HEADER, COMPRESSION gzip", "json": "FORMAT json",
+		"gzip.parquet": "FORMAT parquet, COMPRESSION gzip", "csv": "FORMAT csv, HEADER",
+		"csv.gz": "FORMAT csv, HEADER, COMPRESSION gzip", "json": "FORMAT json",
 	} {
 		w.shards[form] = filepath.Join(w.folder, "*-*."+form)
 		if strings.Count(form, ".") == 0 {
@@ -98,7 +99,8 @@ func (w *world) writeOthers(t *testing.T) {
 		for shard := range 3 {
 			path := filepath.Join(w.folder, fmt.Sprintf("%s-%d", table, shard))
 			var rows []map[string]any
-			for _, line := range w.duck("SELECT to_json(t)::VARCHAR FROM (SELECT * REPLACE (data_date::VARCHAR AS data_date) FROM '" + path + ".parquet') AS t") {
+			for _, line := range w.duck("SELECT to_json(t)::VARCHAR FROM (SELECT * REPLACE (data_date::VARCHAR AS data_date) FROM '" +
+				path + ".parquet') AS t") {
 				var text []string
 				var row map[string]any
 				if err := json.Unmarshal([]byte(line), &text); err != nil {
@@ -172,7 +174,8 @@ func testExportLog(t *testing.T, w *world) {
 // testQuery runs the query for BigQuery in DuckDB, which lacks EXPORT DATA, names in backticks, raw strings and two functions.
 // The rows are imported as those of any export of the archive.
 func testQuery(t *testing.T, w *world) {
-	q := Query{SiteURL: testSite, Dataset: "shop-1.searchconsole", URI: PlaceholderURI, Days: translate.DateRange{Start: FirstExport(), End: translate.NewDate(2026, 1, 1)}}
+	q := Query{SiteURL: testSite, Dataset: "shop-1.searchconsole", URI: PlaceholderURI,
+		Days: translate.DateRange{Start: FirstExport(), End: translate.NewDate(2026, 1, 1)}}
 	if err := q.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,15 +193,18 @@ func testQuery(t *testing.T, w *world) {
 		"CREATE MACRO REGEXP_CONTAINS(text, pattern) AS regexp_matches(text, pattern)",
 		"CREATE MACRO BYTE_LENGTH(text) AS strlen(text)",
 		"CREATE TABLE result AS " + text,
-		"COPY (SELECT date, dimension, key, clicks::BIGINT AS clicks, impressions::BIGINT AS impressions, position::DOUBLE AS position FROM result WHERE hash(key) % 2 = 0) TO '" + shards + "-0.parquet' (FORMAT parquet)",
-		"COPY (SELECT date, dimension, key, clicks::VARCHAR AS clicks, impressions::VARCHAR AS impressions, position::DOUBLE AS position FROM result WHERE hash(key) % 2 = 1) TO '" + shards + "-1.json' (FORMAT json)",
+		"COPY (SELECT date, dimension, key, clicks::BIGINT AS clicks, impressions::BIGINT AS impressions, position::DOUBLE AS position" +
+			" FROM result WHERE hash(key) % 2 = 0) TO '" + shards + "-0.parquet' (FORMAT parquet)",
+		"COPY (SELECT date, dimension, key, clicks::VARCHAR AS clicks, impressions::VARCHAR AS impressions, position::DOUBLE AS position" +
+			" FROM result WHERE hash(key) % 2 = 1) TO '" + shards + "-1.json' (FORMAT json)",
 		"SELECT 1",
 	})...)
 	direct, queried := newArchive(t), newArchive(t)
 	o := options(t, w.shards["parquet"])
 	o.Log = w.log
 	direct.bring(t, o)
-	if _, err := queried.Import(t.Context(), testProperty, archive.ReadShards([]string{shards + "-0.parquet", shards + "-1.json"}), archive.ImportOptions{Until: o.Until}); err != nil {
+	if _, err := queried.Import(t.Context(), testProperty, archive.ReadShards([]string{shards + "-0.parquet", shards + "-1.json"}),
+		archive.ImportOptions{Until: o.Until}); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, queried.rows(t), w.logged)
@@ -286,7 +292,8 @@ func testRepublished(t *testing.T, w *world) {
 	a.bring(t, options(t, w.shards["parquet"]))
 	folder := t.TempDir()
 	w.duck(slices.Concat(w.views(), []string{
-		"COPY (SELECT * REPLACE (clicks + (data_date = DATE '2025-02-01')::INT AS clicks, impressions + 1 AS impressions) FROM site) TO '" + folder + "/site-0.parquet' (FORMAT parquet)",
+		"COPY (SELECT * REPLACE (clicks + (data_date = DATE '2025-02-01')::INT AS clicks, impressions + 1 AS impressions) FROM site) TO '" +
+			folder + "/site-0.parquet' (FORMAT parquet)",
 		"COPY url TO '" + folder + "/url-0.parquet' (FORMAT parquet)", "SELECT 1",
 	})...)
 	o := options(t, folder)
@@ -301,7 +308,8 @@ func testRepublished(t *testing.T, w *world) {
 	a.bring(t, o)
 	var want []string
 	for _, row := range w.duck(slices.Concat([]string{
-		"CREATE VIEW site AS SELECT * FROM read_parquet('" + folder + "/site-0.parquet')", "CREATE VIEW url AS SELECT * FROM read_parquet('" + folder + "/url-0.parquet')", seenSQL,
+		"CREATE VIEW site AS SELECT * FROM read_parquet('" + folder + "/site-0.parquet')",
+		"CREATE VIEW url AS SELECT * FROM read_parquet('" + folder + "/url-0.parquet')", seenSQL,
 	}, expectedSQL())...) {
 		want = append(want, sameRow(t, row))
 	}

@@ -40,7 +40,8 @@ type Input struct {
 
 // Columns of the tables that are read, in the order of their constants.
 func siteColumns() []string {
-	return []string{"data_date", "site_url", "search_type", "impressions", "clicks", "sum_top_position", "country", "device", "query", "is_anonymized_query"}
+	return []string{"data_date", "site_url", "search_type", "impressions", "clicks", "sum_top_position", "country", "device",
+		"query", "is_anonymized_query"}
 }
 
 func urlColumns() []string {
@@ -201,7 +202,8 @@ func (in Input) open() (*tablefile.File, []tablefile.Cell, error) {
 // IsIgnorable reports whether a file of a folder is none of the export, such as a text for people.
 func (in Input) IsIgnorable() bool {
 	isText := in.Err != nil || in.Format == tablefile.CSV
-	return !in.Named && in.Table == Unknown && isText && !slices.Contains([]string{"", ".csv", ".gz", ".json", ".avro", ".parquet"}, strings.ToLower(filepath.Ext(in.Path)))
+	return !in.Named && in.Table == Unknown && isText && !slices.Contains([]string{"", ".csv", ".gz", ".json", ".avro", ".parquet"},
+		strings.ToLower(filepath.Ext(in.Path)))
 }
 
 // Explain says why a file cannot be imported.
@@ -214,7 +216,8 @@ func (in Input) Explain() string {
 	case in.Format == tablefile.CSV && len(in.Columns) > 1 && !slices.ContainsFunc(in.Columns, isName):
 		return "it has no header line, so its columns are unknown: export it again with header=true (EXPORT DATA OPTIONS(…, header=true)), or as Parquet"
 	}
-	return fmt.Sprintf("its columns are those of neither table of the bulk export, nor %s: %.200s", strings.Join(recordColumns(), ","), strings.Join(in.Columns, ","))
+	return fmt.Sprintf("its columns are those of neither table of the bulk export, nor %s: %.200s", strings.Join(recordColumns(), ","),
+		strings.Join(in.Columns, ","))
 }
 
 // isName reports whether a field of a first line is the name of a column of the export.

@@ -9,7 +9,8 @@ import (
 )
 
 // exportForm is an export of the guide: the folder, the columns, the table and the rest of the query.
-var exportForm = regexp.MustCompile("(?s)EXPORT DATA OPTIONS\\(uri='gs://my-bucket/(\\S+)/\\*\\.parquet', [^;]*?\\) AS\\s+(SELECT [^;]*?)`my-project\\.searchconsole\\.(\\w+)`([^;]*);")
+var exportForm = regexp.MustCompile(
+	"(?s)EXPORT DATA OPTIONS\\(uri='gs://my-bucket/(\\S+)/\\*\\.parquet', [^;]*?\\) AS\\s+(SELECT [^;]*?)`my-project\\.searchconsole\\.(\\w+)`([^;]*);")
 
 // testGuide runs the exports of the guide in DuckDB, and imports the folders that they make as the guide says.
 func testGuide(t *testing.T, w *world) {
@@ -29,7 +30,8 @@ func testGuide(t *testing.T, w *world) {
 		if err := os.Mkdir(into, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		statements = append(statements, "COPY ("+strings.ReplaceAll(export[2], "\n", " ")+views[export[3]]+export[4]+") TO '"+into+"/000000000000.parquet' (FORMAT parquet)")
+		statements = append(statements, "COPY ("+strings.ReplaceAll(export[2], "\n", " ")+views[export[3]]+export[4]+
+			") TO '"+into+"/000000000000.parquet' (FORMAT parquet)")
 	}
 	w.duck(append(statements, "SELECT 1")...)
 	o := options(t, filepath.Join(folder, command[1]), filepath.Join(folder, command[2]))

@@ -74,7 +74,8 @@ func TestOddRowsCountInTotalsOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := []string{"2025-01-28countrydeu" + want[0], "2025-01-28deviceMOBILE" + want[1], "2025-01-28queryshoes" + want[2], "2025-01-28total" + want[3]}
+		lines := []string{"2025-01-28countrydeu" + want[0], "2025-01-28deviceMOBILE" + want[1], "2025-01-28queryshoes" + want[2],
+			"2025-01-28total" + want[3]}
 		if got := a.rows(t); !slices.Equal(got, lines) {
 			t.Errorf("%.80s: %q, want %q", row, got, lines)
 		}

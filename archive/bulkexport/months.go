@@ -68,7 +68,8 @@ func (r *Result) add(m monthResult) {
 	r.Zero = append(r.Zero, m.Zero...)
 }
 
-func (i *importing) archiveMonth(ctx context.Context, history History, o Options, month translate.Date, site, pages days) (done monthResult, err error) {
+func (i *importing) archiveMonth(ctx context.Context, history History, o Options, month translate.Date, site, pages days) (
+	done monthResult, err error) {
 	builders := make(map[group]*archive.DayBuilder)
 	var ordered []*archive.DayBuilder
 	for day := month; day < month.AddMonths(1); day++ {

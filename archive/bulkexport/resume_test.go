@@ -21,7 +21,8 @@ type limitedHistory struct {
 	months, limit int
 }
 
-func (h *limitedHistory) ImportDays(ctx context.Context, property string, days []*archive.DayBuilder, o archive.ImportOptions) (archive.ImportResult, error) {
+func (h *limitedHistory) ImportDays(ctx context.Context, property string, days []*archive.DayBuilder, o archive.ImportOptions) (
+	archive.ImportResult, error) {
 	if h.months == h.limit {
 		return archive.ImportResult{}, errFull
 	}

@@ -38,7 +38,8 @@ type spill struct {
 // isFull reports whether there may be no room for another row. Each row of the files asks once.
 func (s *spill) isFull() bool {
 	s.unsaved++
-	return len(s.sums.entries)+rowRoom > cap(s.sums.entries) || len(s.sums.keys)+archive.LongestKey+rowRoom*8 > cap(s.sums.keys) || s.unsaved > maxUnsaved
+	return len(s.sums.entries)+rowRoom > cap(s.sums.entries) ||
+		len(s.sums.keys)+archive.LongestKey+rowRoom*8 > cap(s.sums.keys) || s.unsaved > maxUnsaved
 }
 
 // addSum adds figures, for which isFull has reported room.

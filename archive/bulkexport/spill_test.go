@@ -26,7 +26,8 @@ func TestSpillAddsUpAsAMapDoes(t *testing.T) {
 	const entries = 300
 	s := &spill{folder: f, state: &state{}, sums: newSums(entries * entryBytes), maxRuns: 4}
 	room := fmt.Sprint(cap(s.sums.entries), cap(s.sums.keys), len(s.sums.slots))
-	if bytes := cap(s.sums.entries)*48 + cap(s.sums.keys) + 4*len(s.sums.slots); cap(s.sums.entries) != entries || bytes > 2*archive.LongestKey+entries*entryBytes {
+	if bytes := cap(s.sums.entries)*48 + cap(s.sums.keys) + 4*len(s.sums.slots); cap(s.sums.entries) != entries ||
+		bytes > 2*archive.LongestKey+entries*entryBytes {
 		t.Fatalf("%s: %d bytes", room, bytes)
 	}
 	random := rand.New(rand.NewPCG(1, 2))

@@ -44,7 +44,8 @@ func worldSQL() []string {
 		return fmt.Sprintf("FROM (SELECT i, (hash(i + %d) >> 20)::BIGINT AS h FROM range(%d) AS r(i))", salt, rows)
 	}
 	return []string{
-		"CREATE TABLE site AS SELECT " + common + ", ((h // 17 % 30) * (1 + h // 11 % 40))::BIGINT AS sum_top_position " + from(6000, 1) + " WHERE i % 8 != 6",
+		"CREATE TABLE site AS SELECT " + common + ", ((h // 17 % 30) * (1 + h // 11 % 40))::BIGINT AS sum_top_position " +
+			from(6000, 1) + " WHERE i % 8 != 6",
 		"CREATE TABLE url AS SELECT " + common + `, 'https://shop.example/a,"b"?p=' || (h // 19 % 170) AS url, false AS is_anonymized_discover, h % 2 = 0 AS is_amp_top_stories,
 			((h // 17 % 30) * (1 + h // 11 % 40))::BIGINT AS sum_position ` + from(6000, 777) + " WHERE i % 8 != 2",
 		"UPDATE url SET url = NULL WHERE search_type = 'DISCOVER' AND impressions % 2 = 0",
@@ -56,12 +57,14 @@ func worldSQL() []string {
 	}
 }
 
-// expectedSQL computes the rows that the archive must have from views of the tables, in the order of an export: a row for each day under each dimension, with
-// a null key where there is none. days of site_known and url_known are known.
+// expectedSQL computes the rows that the archive must have from views of the tables, in the order of an export: a row for each day under
+// each dimension, with a null key where there is none. days of site_known and url_known are known.
 func expectedSQL() []string {
 	return []string{
-		"CREATE VIEW web AS SELECT * FROM site WHERE site_url = '" + testSite + "' AND upper(search_type) = 'WEB' AND data_date IN (SELECT d FROM site_known)",
-		"CREATE VIEW webpage AS SELECT * FROM url WHERE site_url = '" + testSite + "' AND upper(search_type) = 'WEB' AND data_date IN (SELECT d FROM url_known)",
+		"CREATE VIEW web AS SELECT * FROM site WHERE site_url = '" + testSite +
+			"' AND upper(search_type) = 'WEB' AND data_date IN (SELECT d FROM site_known)",
+		"CREATE VIEW webpage AS SELECT * FROM url WHERE site_url = '" + testSite +
+			"' AND upper(search_type) = 'WEB' AND data_date IN (SELECT d FROM url_known)",
 		`CREATE VIEW expected AS
 			SELECT data_date, 'country' AS dimension, lower(country) AS key, sum(clicks) AS c, sum(impressions) AS i, sum(sum_top_position) AS p FROM web
 				WHERE length(country) = 3 GROUP BY ALL

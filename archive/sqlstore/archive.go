@@ -84,8 +84,8 @@ const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.gaps, s.coll
 	" LEFT JOIN archive_states s ON s.property_id = p.id "
 
 func scanArchivable(row scanner) (p ArchivableProperty, err error) {
-	p.Property, err = scanProperty(joined{row, []any{&p.Plan, gapsOf{&p.State.Gaps}, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.CooldownUntil},
-		&p.State.Failures, &p.State.Note}})
+	p.Property, err = scanProperty(joined{row, []any{&p.Plan, gapsOf{&p.State.Gaps}, optionalInstant{&p.State.CollectedAt},
+		optionalInstant{&p.State.CooldownUntil}, &p.State.Failures, &p.State.Note}})
 	p.State.PropertyID = p.ID
 	if days := p.History; days != nil {
 		first, last := translate.Date(days.First), translate.Date(days.Last)

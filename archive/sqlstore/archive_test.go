@@ -110,7 +110,8 @@ func testArchiveState(t *testing.T, f *fixture) {
 	edition := value(f.Edition(f.ctx))(t)
 	for _, state := range []ArchiveState{
 		{PropertyID: site.ID, First: &first, Last: &last, CollectedAt: &at},
-		{PropertyID: site.ID, First: &last, Last: &last, Gaps: []translate.Date{}, CollectedAt: &at, CooldownUntil: &until, Failures: 3, Note: "over quota"},
+		{PropertyID: site.ID, First: &last, Last: &last, Gaps: []translate.Date{}, CollectedAt: &at, CooldownUntil: &until,
+			Failures: 3, Note: "over quota"},
 		{PropertyID: site.ID, First: &first, Last: &last, Gaps: []translate.Date{translate.NewDate(2025, 9, 1), translate.NewDate(2026, 1, 1)}},
 		{PropertyID: site.ID},
 	} {

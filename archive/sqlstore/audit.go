@@ -77,7 +77,8 @@ func (s *Store) AuditLog(ctx context.Context, f AuditFilter) ([]AuditEntry, erro
 		since = f.Since.UnixMilli()
 	}
 	entries, err := all(ctx, s.overview, scanAuditEntry, "SELECT id, at, actor, action, subject, account_id, details FROM audit_log"+
-		" WHERE ($1 = '' OR account_id = coalesce((SELECT id FROM accounts WHERE name = $1), $1)) AND at >= $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4",
+		" WHERE ($1 = '' OR account_id = coalesce((SELECT id FROM accounts WHERE name = $1), $1))"+
+		" AND at >= $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4",
 		f.Account, since, f.Before, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)

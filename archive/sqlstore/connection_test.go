@@ -96,7 +96,8 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	if !errors.Is(err, ErrNoSecretKey) || !strings.Contains(err.Error(), "SARA_SECRET_KEY") {
 		t.Errorf("adding without a key: %v", err)
 	}
-	if _, err := without.Credentials(f.ctx, c.ID); !errors.Is(err, ErrNoSecretKey) || !strings.Contains(err.Error(), "not to a new one") || strings.Contains(err.Error(), "openssl") {
+	if _, err := without.Credentials(f.ctx, c.ID); !errors.Is(err, ErrNoSecretKey) || !strings.Contains(err.Error(), "not to a new one") ||
+		strings.Contains(err.Error(), "openssl") {
 		t.Errorf("reading without a key: %v", err)
 	}
 	other := f.open(newRing(t, otherKey))
@@ -195,7 +196,10 @@ func testPropertyAccess(t *testing.T, f *fixture) {
 // A name that is derived from a long one is truncated between characters.
 func TestADerivedNameIsText(t *testing.T) {
 	taken := 0
-	name, err := firstFree("connection", "", "a"+strings.Repeat("ж", 150)+"@example.com", 150, func(string) (int64, error) { taken++; return int64(taken - 1), nil })
+	name, err := firstFree("connection", "", "a"+strings.Repeat("ж", 150)+"@example.com", 150, func(string) (int64, error) {
+		taken++
+		return int64(taken - 1), nil
+	})
 	if want := "a" + strings.Repeat("ж", 147) + "-2"; err != nil || name != want {
 		t.Errorf("%q, want %q, %v", name, want, err)
 	}

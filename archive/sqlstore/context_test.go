@@ -56,7 +56,8 @@ func testPageGroups(t *testing.T, f *fixture) {
 	equal(t, first[0], translate.PageGroup{ID: first[0].ID, Name: "blog", Rules: group("", "/blog/", "/<news>/").Rules, CreatedAt: f.time})
 
 	f.time = f.time.Add(time.Hour)
-	second := value(f.SetPageGroups(f.ctx, p.ID, []translate.PageGroup{group("shop", "/store/"), group("blog", "/blog/", "/<news>/"), group("new", "/")}))(t)
+	second := value(f.SetPageGroups(f.ctx, p.ID, []translate.PageGroup{group("shop", "/store/"),
+		group("blog", "/blog/", "/<news>/"), group("new", "/")}))(t)
 	equal(t, value(f.PageGroups(f.ctx, p.ID))(t), second)
 	equal(t, second[1], first[0])
 	// A group keeps its identity when its rules change.

@@ -120,12 +120,14 @@ func takePoolParameters(parameters map[string]string) (connections int, err erro
 		case !strings.HasPrefix(name, "pool_"):
 			continue
 		case name != "pool_max_conns":
-			return 0, &InputError{"database URL", "it has the parameter " + name + ", which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"}
+			return 0, &InputError{"database URL", "it has the parameter " + name +
+				", which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"}
 		}
 		connections, err = strconv.Atoi(value)
 		if err != nil || connections < MinConnections || connections > MaxConnections {
-			return 0, &InputError{"database URL", fmt.Sprintf("pool_max_conns=%.20q is not a number of %d to %d: correct it, or remove it and set SARA_DATABASE_CONNECTIONS",
-				value, MinConnections, MaxConnections)}
+			return 0, &InputError{"database URL",
+				fmt.Sprintf("pool_max_conns=%.20q is not a number of %d to %d: correct it, or remove it and set SARA_DATABASE_CONNECTIONS",
+					value, MinConnections, MaxConnections)}
 		}
 		delete(parameters, name)
 	}

@@ -32,10 +32,12 @@ func TestGapsAreMonthsThatWereNeverArchived(t *testing.T) {
 		{"no month is empty", ArchiveState{}, nil, months()},
 		{"a gap stays, and an archived month does not become one", ArchiveState{First: day("2024-01-20"), Last: day("2024-09-10"), Gaps: months("2024-03")},
 			months("2024-03", "2024-04"), months("2024-03")},
-		{"a gap was filled", ArchiveState{First: day("2024-01-20"), Last: day("2024-09-10"), Gaps: months("2024-03", "2024-04")}, months("2024-04"), months("2024-04")},
+		{"a gap was filled", ArchiveState{First: day("2024-01-20"), Last: day("2024-09-10"), Gaps: months("2024-03", "2024-04")},
+			months("2024-04"), months("2024-04")},
 		{"outside of what was archived", ArchiveState{First: day("2024-04-30"), Last: day("2024-06-01"), Gaps: months()},
 			months("2024-03", "2024-04", "2024-05", "2024-06", "2024-07"), months("2024-03", "2024-07")},
-		{"not recorded", ArchiveState{First: day("2024-04-30"), Last: day("2024-06-01")}, months("2024-03", "2024-04", "2024-05", "2024-06"), months("2024-03", "2024-05")},
+		{"not recorded", ArchiveState{First: day("2024-04-30"), Last: day("2024-06-01")}, months("2024-03", "2024-04", "2024-05", "2024-06"),
+			months("2024-03", "2024-05")},
 	} {
 		state := test.before
 		state.Cover(day("2024-01-20"), day("2024-09-10"), test.empty)

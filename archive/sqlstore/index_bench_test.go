@@ -74,9 +74,11 @@ func benchmarkIndexedURLs(b *testing.B, url string) {
 		"common part,deep": {Contains: "Example.com/Shop", Offset: size - 500},
 		"rare part":        {Contains: "-77"},
 		"no such part":     {Contains: "100%_"},
-		"all,first":        {Bucket: translate.BucketIndexed, CoverageState: "Submitted and indexed", SitemapPath: "https://example.com/sitemap.xml", Contains: "shop"},
-		"all,deep":         {Bucket: translate.BucketIndexed, CoverageState: "Submitted and indexed", SitemapPath: "https://example.com/sitemap.xml", Contains: "shop", Offset: size / 3},
-		"all,rare":         {Bucket: translate.BucketError, CoverageState: "Soft 404", SitemapPath: "https://example.com/sitemap-3.xml", Contains: "-1"},
+		"all,first": {Bucket: translate.BucketIndexed, CoverageState: "Submitted and indexed",
+			SitemapPath: "https://example.com/sitemap.xml", Contains: "shop"},
+		"all,deep": {Bucket: translate.BucketIndexed, CoverageState: "Submitted and indexed",
+			SitemapPath: "https://example.com/sitemap.xml", Contains: "shop", Offset: size / 3},
+		"all,rare": {Bucket: translate.BucketError, CoverageState: "Soft 404", SitemapPath: "https://example.com/sitemap-3.xml", Contains: "-1"},
 	} {
 		q.Order = importance
 		measure("filter="+name, q)

@@ -129,7 +129,8 @@ func testPlansOfReadings(t *testing.T, f *fixture) {
 		"apply":             {applyInspections, []any{1}},
 	}
 	for _, order := range []string{"clicks", "clicks DESC", "url", "url DESC", "crawled_asc", "crawled_desc DESC", "inspected_at", "inspected_at DESC"} {
-		count, countArgs := countQuery(IndexQuery{Contains: "shop", Limit: 5}, order, where, slices.Clip(args), 5, keyset{int64(3), []byte("https://example.com/")})
+		count, countArgs := countQuery(IndexQuery{Contains: "shop", Limit: 5}, order, where, slices.Clip(args), 5,
+			keyset{int64(3), []byte("https://example.com/")})
 		queries["count after a page by "+order] = query{fmt.Sprintf(selectPosition, count), countArgs}
 	}
 	for name, query := range queries {

@@ -28,7 +28,8 @@ var worldLabels = []string{"Submitted and indexed", "Soft 404", "Page with redir
 
 func newWorld(f *fixture, seed uint64) *coverageWorld {
 	w := &coverageWorld{random: rand.New(rand.NewPCG(seed, 0)), staged: map[string]Inspection{}, results: map[string]Inspection{}}
-	w.discover = Discovery{At: f.time, Sitemaps: []DiscoveredSitemap{{Path: "https://e.example/0"}, {Path: "https://e.example/1"}, {Path: "https://e.example/2"}}}
+	w.discover = Discovery{At: f.time, Sitemaps: []DiscoveredSitemap{{Path: "https://e.example/0"}, {Path: "https://e.example/1"},
+		{Path: "https://e.example/2"}}}
 	return w
 }
 
@@ -39,7 +40,8 @@ func (w *coverageWorld) rediscover(n int) Discovery {
 	for range n {
 		parts := []string{"https://e.example/"}
 		for range 1 + w.random.IntN(4) {
-			parts = append(parts, []string{"a", "B", "b", "%", "_", `\`, "'", "100%_", "%C3%BC", "%c3%9f", "Shop/", "shop/", "-", "z", "%20", "%7F"}[w.random.IntN(16)])
+			parts = append(parts, []string{"a", "B", "b", "%", "_", `\`, "'", "100%_", "%C3%BC", "%c3%9f", "Shop/", "shop/", "-", "z", "%20",
+				"%7F"}[w.random.IntN(16)])
 		}
 		url := strings.Join(parts, "")
 		if seen[url] {
@@ -72,7 +74,8 @@ func (w *coverageWorld) inspect(at time.Time) (list []Inspection) {
 		}
 		label := worldLabels[w.random.IntN(len(worldLabels))]
 		bucket, _ := translate.BucketOf(label)
-		i := Inspection{URL: u.URL, CoverageState: label, Bucket: bucket, Verdict: bucket.String(), At: at.Add(time.Duration(w.random.IntN(3)) * time.Second)}
+		i := Inspection{URL: u.URL, CoverageState: label, Bucket: bucket, Verdict: bucket.String(),
+			At: at.Add(time.Duration(w.random.IntN(3)) * time.Second)}
 		if w.random.IntN(4) > 0 {
 			crawl := at.Add(-time.Duration(w.random.IntN(5)) * time.Hour)
 			i.LastCrawl = &crawl

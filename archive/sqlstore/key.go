@@ -88,8 +88,9 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 		if err := checkKeyLimit(ctx, tx, p.AccountID, k.CreatedAt, limit); err != nil {
 			return change{}, err
 		}
-		return k.change("key.create", p), insert(ctx, tx, &ExistsError{"key", spec.Name}, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes,"+
-			" allowed_from, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+		return k.change("key.create", p), insert(ctx, tx, &ExistsError{"key", spec.Name},
+			"INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, allowed_from, hash, created_at, expires_at)"+
+				" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 			k.ID, k.PersonID, workspaceID, k.Name, strings.Join(k.Scopes, " "), k.From.String(), spec.Hash[:], k.CreatedAt.UnixMilli(),
 			optionalMillis(k.ExpiresAt))
 	})

@@ -209,7 +209,8 @@ func testRotateKey(t *testing.T, f *fixture) {
 	ends, expires := f.time.Add(time.Hour), f.time.Add(30*24*time.Hour)
 	first.RevokedAt = &ends
 	equal(t, old, first)
-	equal(t, next, APIKey{ID: next.ID, PersonID: p.ID, Name: "first", Scopes: first.Scopes, Workspace: first.Workspace, From: spec.From, CreatedAt: f.time, ExpiresAt: &expires})
+	equal(t, next, APIKey{ID: next.ID, PersonID: p.ID, Name: "first", Scopes: first.Scopes, Workspace: first.Workspace, From: spec.From,
+		CreatedAt: f.time, ExpiresAt: &expires})
 	equal(t, value(f.Keys(f.ctx, p.ID))(t), []APIKey{old, next})
 	equal(t, value(f.findKey(spec.Hash))(t).RevokedAt, ends)
 	found := value(f.findKey(keySpec("", "second").Hash))(t)

@@ -50,7 +50,8 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 			return change{}, err
 		}
 		now := s.clock()
-		ids, err := all(ctx, tx, scalar[string], "SELECT id FROM api_keys WHERE person_id = $1 AND (revoked_at IS NULL OR revoked_at > $2) ORDER BY created_at, id",
+		ids, err := all(ctx, tx, scalar[string],
+			"SELECT id FROM api_keys WHERE person_id = $1 AND (revoked_at IS NULL OR revoked_at > $2) ORDER BY created_at, id",
 			p.ID, now.UnixMilli())
 		if err != nil {
 			return change{}, err

@@ -48,7 +48,8 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 	case schema > known:
 		return fmt.Errorf("the dump has schema version %d, and this program knows versions up to %d: use the version of sara that wrote it", schema, known)
 	case current > known:
-		return fmt.Errorf("the database has schema version %d, and this program, which knows versions up to %d, cannot drop its tables: restore into an empty database", current, known)
+		return fmt.Errorf("the database has schema version %d, and this program, which knows versions up to %d, cannot drop its tables: "+
+			"restore into an empty database", current, known)
 	}
 	// Servers must not take the loaded database for the one before. The clock is ahead of any count of changes, also if an attempt before
 	// this one has dropped the count.

@@ -205,7 +205,8 @@ func TestBadConnections(t *testing.T) {
 	for _, test := range []struct{ parameters, problem string }{
 		{"?pool_max_conns=7", `pool_max_conns="7" is not a number of 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
 		{"?pool_max_conns=many", `pool_max_conns="many" is not a number of 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
-		{"?pool_min_conns=2", "it has the parameter pool_min_conns, which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"},
+		{"?pool_min_conns=2",
+			"it has the parameter pool_min_conns, which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"},
 	} {
 		_, err := Open(t.Context(), Config{URL: "postgres://sara@127.0.0.1:1/sara" + test.parameters})
 		equal(t, *refusal[*InputError](t, err), InputError{"database URL", test.problem})

@@ -135,7 +135,8 @@ func (r *Removal) recordParts(ctx context.Context, tx *sql.Tx, s *Store) error {
 			if err != nil {
 				return err
 			}
-			err = s.record(ctx, tx, change{action: part.kind + ".remove", subject: id, account: r.account, details: details{"name": name, "with": r.Kind + " " + r.Name}})
+			err = s.record(ctx, tx, change{action: part.kind + ".remove", subject: id, account: r.account,
+				details: details{"name": name, "with": r.Kind + " " + r.Name}})
 			if err != nil {
 				return err
 			}
@@ -155,7 +156,8 @@ func (r *Removal) deleteRows(ctx context.Context, tx *sql.Tx, now int64) error {
 			"DELETE FROM index_counts" + byNumber, "DELETE FROM index_days" + byNumber, "DELETE FROM staged_inspections" + byNumber,
 			"DELETE FROM indexed_urls" + byNumber, "DELETE FROM index_sitemap_sets" + byNumber, "DELETE FROM index_sitemaps" + byNumber,
 			"DELETE FROM index_states WHERE property_id = $1", "DELETE FROM archive_states WHERE property_id = $1",
-			"DELETE FROM brand_terms WHERE property_id = $1", "DELETE FROM page_groups WHERE property_id = $1", "DELETE FROM annotations WHERE property_id = $1",
+			"DELETE FROM brand_terms WHERE property_id = $1", "DELETE FROM page_groups WHERE property_id = $1",
+			"DELETE FROM annotations WHERE property_id = $1",
 			"DELETE FROM property_shares WHERE property_id = $1", "DELETE FROM properties WHERE id = $1",
 		}},
 		{r.Keys, []string{"DELETE FROM api_keys WHERE id = $1"}},
@@ -163,7 +165,8 @@ func (r *Removal) deleteRows(ctx context.Context, tx *sql.Tx, now int64) error {
 		{r.People, []string{"DELETE FROM memberships WHERE person_id = $1", "DELETE FROM people WHERE id = $1"}},
 		{r.Workspaces, []string{"DELETE FROM memberships WHERE workspace_id = $1", "DELETE FROM property_shares WHERE workspace_id = $1",
 			"DELETE FROM workspaces WHERE id = $1"}},
-		{r.Accounts, []string{"DELETE FROM usage_counts WHERE account_id = $1", "DELETE FROM replica_usage WHERE account_id = $1", "DELETE FROM accounts WHERE id = $1"}},
+		{r.Accounts, []string{"DELETE FROM usage_counts WHERE account_id = $1", "DELETE FROM replica_usage WHERE account_id = $1",
+			"DELETE FROM accounts WHERE id = $1"}},
 	} {
 		for _, id := range step.ids {
 			for _, statement := range step.statements {

@@ -36,7 +36,8 @@ func newRemovable(f *fixture) *removable {
 	spec.Workspace = "main"
 	r.guest = value(f.CreateKey(f.ctx, spec, unlimited))(f.t)
 	value(f.SetBrandTerms(f.ctx, r.property.ID, []translate.BrandTerm{{Term: "acme", MatchType: "exact"}}))(f.t)
-	value(f.SetPageGroups(f.ctx, r.property.ID, []translate.PageGroup{{Name: "blog", Rules: []translate.PageRule{{Type: "prefix", Value: "/blog"}}}}))(f.t)
+	value(f.SetPageGroups(f.ctx, r.property.ID, []translate.PageGroup{
+		{Name: "blog", Rules: []translate.PageRule{{Type: "prefix", Value: "/blog"}}}}))(f.t)
 	value(f.AddAnnotation(f.ctx, r.property.ID, Annotation{Date: 20000, Title: "launch"}))(f.t)
 	page := "https://www.acme.example/blog"
 	f.discover(r.property.ID, Discovery{URLs: urlsOf(page, page+"/2")})

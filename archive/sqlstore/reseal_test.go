@@ -56,7 +56,8 @@ func testReseal(t *testing.T, f *fixture) {
 	}
 	equal(t, value(f.Edition(f.ctx))(t), before)
 	entries := value(f.AuditLog(f.ctx, AuditFilter{Limit: 1}))(t)
-	equal(t, []string{entries[0].Action, entries[0].Subject, string(entries[0].Details)}, []string{"connection.reseal", current.String(), `{"connections":2}`})
+	equal(t, []string{entries[0].Action, entries[0].Subject, string(entries[0].Details)},
+		[]string{"connection.reseal", current.String(), `{"connections":2}`})
 	if err := f.open(nil).Reseal(f.ctx, nil); !errors.Is(err, ErrNoSecretKey) {
 		t.Errorf("without a key: %v", err)
 	}

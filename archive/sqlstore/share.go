@@ -17,7 +17,8 @@ func (s *Store) ShareProperty(ctx context.Context, property, workspace string) e
 		if p.WorkspaceID == w.ID {
 			return change{}, &ConflictError{"workspace", fmt.Sprintf("%q is the property's own: its members reach it already", w.Name)}
 		}
-		added, err := affected(ctx, tx, "INSERT INTO property_shares (property_id, workspace_id) VALUES ($1, $2) ON CONFLICT (property_id, workspace_id) DO NOTHING", p.ID, w.ID)
+		added, err := affected(ctx, tx, "INSERT INTO property_shares (property_id, workspace_id) VALUES ($1, $2)"+
+			" ON CONFLICT (property_id, workspace_id) DO NOTHING", p.ID, w.ID)
 		if err != nil || added == 0 {
 			return change{}, err
 		}
@@ -115,12 +116,13 @@ func moveProperty(ctx context.Context, tx *sql.Tx, p Property, c Connection, per
 		return err
 	}
 	_, err := firstFree("slug", "", p.Slug, maxSlug, func(slug string) (int64, error) {
-		taken, err := one(ctx, tx, scalar[int], "SELECT count(*) FROM properties WHERE workspace_id = $1 AND slug = $2 AND id <> $3", c.WorkspaceID, slug, p.ID)
+		taken, err := one(ctx, tx, scalar[int], "SELECT count(*) FROM properties WHERE workspace_id = $1 AND slug = $2 AND id <> $3",
+			c.WorkspaceID, slug, p.ID)
 		if err != nil || taken > 0 {
 			return 0, err
 		}
-		return affected(ctx, tx, "UPDATE properties SET connection_id = $1, workspace_id = $2, slug = $3, permission_level = $4, access_note = '' WHERE id = $5",
-			c.ID, c.WorkspaceID, slug, permission, p.ID)
+		return affected(ctx, tx, "UPDATE properties SET connection_id = $1, workspace_id = $2, slug = $3, permission_level = $4, "+
+			"access_note = '' WHERE id = $5", c.ID, c.WorkspaceID, slug, permission, p.ID)
 	})
 	if isUniqueViolation(err) {
 		return &ExistsError{"property", p.Site}

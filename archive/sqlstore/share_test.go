@@ -26,7 +26,8 @@ func testShares(t *testing.T, f *fixture) {
 				listed = listed || site == property.Site
 			}
 			equal(t, len(found) == 1, listed)
-			equal(t, names(found, func(p policy.Property) string { return p.Site }), names(value(f.FindProperties(f.ctx, person.ID, workspace, property.ID))(t), func(p policy.Property) string { return p.Site }))
+			equal(t, names(found, func(p policy.Property) string { return p.Site }),
+				names(value(f.FindProperties(f.ctx, person.ID, workspace, property.ID))(t), func(p policy.Property) string { return p.Site }))
 		}
 		return sites
 	}
@@ -39,7 +40,8 @@ func testShares(t *testing.T, f *fixture) {
 	wantNil(t, f.JoinWorkspace(f.ctx, p.ID, "client/first"))
 	equal(t, reached(p, ""), []string{blog.Site, shop.Site}) // once, though through two workspaces
 	equal(t, reached(p, first.ID), []string{shop.Site})
-	equal(t, names(value(f.PropertyShares(f.ctx))(t), func(s Share) string { return s.PropertyID + " " + s.Workspace.Name }), []string{shop.ID + " first", shop.ID + " second"})
+	equal(t, names(value(f.PropertyShares(f.ctx))(t), func(s Share) string { return s.PropertyID + " " + s.Workspace.Name }),
+		[]string{shop.ID + " first", shop.ID + " second"})
 
 	refused[*ConflictError](t, f.ShareProperty(f.ctx, shop.ID, "acme/main"))
 	refused[*NotFoundError](t, f.ShareProperty(f.ctx, shop.ID, "nowhere"))

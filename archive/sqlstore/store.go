@@ -99,7 +99,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // New is Open for a database that need not answer yet. Until Migrate has succeeded, the schema is not known, and every other use of
 // the store fails with ErrNotOpen.
 func New(c Config) (*Store, error) {
-	s := &Store{ring: c.Keyring, now: c.Now, actor: c.Actor, auditRetention: cmp.Or(c.AuditRetention, DefaultAuditRetention), waited: newLaneWaits(), opening: newOpening()}
+	s := &Store{ring: c.Keyring, now: c.Now, actor: c.Actor, auditRetention: cmp.Or(c.AuditRetention, DefaultAuditRetention),
+		waited: newLaneWaits(), opening: newOpening()}
 	if s.ring != nil {
 		s.sealer = s.ring.Sealer(credentialsPurpose)
 	}

@@ -54,7 +54,8 @@ func (f *fixture) describe(id string) {
 	first, last := translate.Date(20_000), translate.Date(20_100)
 	value(f.SetBrandTerms(f.ctx, id, []translate.BrandTerm{{Term: "b", MatchType: "exact"}, {Term: "a", MatchType: "exact"}}))(f.t)
 	value(f.SetPageGroups(f.ctx, id, []translate.PageGroup{
-		{Name: "b", Rules: []translate.PageRule{{Type: "prefix", Value: "/b"}}}, {Name: "a", Rules: []translate.PageRule{{Type: "prefix", Value: "/"}}}}))(f.t)
+		{Name: "b", Rules: []translate.PageRule{{Type: "prefix", Value: "/b"}}},
+		{Name: "a", Rules: []translate.PageRule{{Type: "prefix", Value: "/"}}}}))(f.t)
 	for range 2 {
 		value(f.AddAnnotation(f.ctx, id, Annotation{Date: first, Title: "launch"}))(f.t)
 	}
@@ -74,7 +75,8 @@ func (f *fixture) use(account string, n int) {
 	f.t.Helper()
 	count := policy.UsageCount{AccountID: account, Hour: 500_001, Day: 20_833, InHour: n, InDay: n}
 	wantNil(f.t, f.SaveUsage(f.ctx, []policy.UsageCount{count}))
-	wantNil(f.t, f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{{Replica: "r1", Used: count, Local: count, Seen: count}, {Replica: "r2", Used: count, Local: count, Seen: count}}))
+	wantNil(f.t, f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{{Replica: "r1", Used: count, Local: count, Seen: count},
+		{Replica: "r2", Used: count, Local: count, Seen: count}}))
 }
 
 // owned returns the rows of all tables that belong to someone. The number of a property in them is replaced by its id.
@@ -184,7 +186,8 @@ func (f *fixture) changeAccount(acme tenant) {
 
 	f.touches("ReplaceCredentials", func() error { return only(f.ReplaceCredentials(ctx, c.ID, serviceAccountJSON)) },
 		subject{"connections map", c.ID}, subject{"properties map", c.ID})
-	f.touches("SetConnectionHealth", func() error { return only(f.SetConnectionHealth(ctx, c.ID, c.Revision+1, false, "gone")) }, subject{"connections map", c.ID})
+	f.touches("SetConnectionHealth", func() error { return only(f.SetConnectionHealth(ctx, c.ID, c.Revision+1, false, "gone")) },
+		subject{"connections map", c.ID})
 }
 
 func (f *fixture) changeProperty(acme tenant) {
@@ -208,7 +211,8 @@ func (f *fixture) changeProperty(acme tenant) {
 	f.touches("StageInspection", func() error { f.inspect(id, "Unknown to Google", page+"3"); return nil }, subject{"staged_inspections", id})
 	f.touches("PublishInspections", func() error { f.publish(id); return nil }, subject{"of " + id}, subject{"index_states", id})
 	f.inspect(id, "Submitted and indexed", page+"1")
-	f.touches("SaveDiscovery", func() error { f.discover(id, Discovery{URLs: urlsOf(page + "2")}); return nil }, subject{"of " + id}, subject{"index_states", id})
+	f.touches("SaveDiscovery", func() error { f.discover(id, Discovery{URLs: urlsOf(page + "2")}); return nil }, subject{"of " + id},
+		subject{"index_states", id})
 	third := f.connection(w.ID, "third")
 	for _, to := range []string{acme.connections[1].ID, third.ID, acme.connections[1].ID} { // in its workspace, to the other, and back
 		f.touches("MoveProperty", func() error {
