@@ -158,7 +158,8 @@ func (r *result) judge(timed bool) (problems []string) {
 	return problems
 }
 
-const tableHead = "| trial | the abuser's answers | quiet tenants: requests | errors | p99 quiet, ms | p99 during, ms | ratio | peak MiB | verdict |\n" +
+const tableHead = "| trial | the abuser's answers | quiet tenants: requests | errors | p99 quiet, ms | p99 during, ms " +
+	"| ratio | peak MiB | verdict |\n" +
 	"|---|---|---|---|---|---|---|---|---|"
 
 // row is the result's line of the table.

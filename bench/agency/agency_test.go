@@ -49,7 +49,8 @@ func replay(t *testing.T, g generated, most float64) {
 	if r.calls != measured || r.calls == 0 || r.ratio() > most {
 		t.Errorf("%d upstream calls, %d by kind, to the URL-keyed %d: ratio %.3f", r.calls, measured, r.models.atOnce.urlKeyed, r.ratio())
 	}
-	if s := r.saving(); s.Requests != int(n) || s.Properties != 10 || s.Ways[0].Calls != float64(r.calls) || s.Ways[1].Calls != float64(r.models.atOnce.urlKeyed) {
+	if s := r.saving(); s.Requests != int(n) || s.Properties != 10 || s.Ways[0].Calls != float64(r.calls) ||
+		s.Ways[1].Calls != float64(r.models.atOnce.urlKeyed) {
 		t.Errorf("the saving is %+v", s)
 	}
 	var text strings.Builder

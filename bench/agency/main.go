@@ -128,7 +128,8 @@ func run(ctx context.Context, o options, t generated) (r *outcome, err error) {
 
 // replay returns the upstream calls in total, and by the kind of request; these are meaningful for one connection.
 func (r *outcome) replay(ctx context.Context, connections int) (result *loadgen.Result, total int, kinds map[string]int, err error) {
-	b, err := testbed.Start(ctx, testbed.Config{Binary: r.binary, Accounts: testbed.AccountsOf(r.trace), Site: r.site, Replicas: r.options.replicas, CacheBytes: r.cacheBytes})
+	b, err := testbed.Start(ctx, testbed.Config{Binary: r.binary, Accounts: testbed.AccountsOf(r.trace), Site: r.site,
+		Replicas: r.options.replicas, CacheBytes: r.cacheBytes})
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -193,7 +194,8 @@ func share(part, whole int) float64 { return float64(part) / float64(max(1, whol
 func (r *outcome) print(w io.Writer) error {
 	t, once, day := r.trace, r.models.atOnce, r.models.day
 	text := fmt.Appendf(nil, "\nThe %s: seed %d, %d requests, %d accounts of %d people, %d properties of %d queries and %d pages; "+
-		"%d replicas, %d connections.\n\n", r.name, t.Seed, len(r.requests), t.Accounts, t.People, t.Properties, r.site.Queries, r.site.Pages, r.options.replicas, r.connections)
+		"%d replicas, %d connections.\n\n", r.name, t.Seed, len(r.requests), t.Accounts, t.People, t.Properties, r.site.Queries, r.site.Pages,
+		r.options.replicas, r.connections)
 	text = fmt.Appendf(text, "| one run, nothing expires | |\n|---|---|\n")
 	row := func(what, format string, values ...any) {
 		text = fmt.Appendf(text, "| "+what+" | "+format+" |\n", values...)
@@ -207,7 +209,8 @@ func (r *outcome) print(w io.Writer) error {
 	row("no cache", "%d", once.none)
 	row("p50, p99 (indicative: client, simulator and sara share the machine)", "%.1f ms, %.1f ms",
 		measure.Milliseconds(r.result.Percentile(50)), measure.Milliseconds(r.result.Percentile(99)))
-	text = fmt.Appendf(text, "\nBy kind of request, one after the other:\n\n| kind | requests | URL-keyed | sara, measured | ratio |\n|---|---|---|---|---|\n")
+	text = fmt.Appendf(text, "\nBy kind of request, one after the other:\n\n"+
+		"| kind | requests | URL-keyed | sara, measured | ratio |\n|---|---|---|---|---|\n")
 	for _, kind := range r.models.kinds() {
 		c := r.models.byKind[kind]
 		text = fmt.Appendf(text, "| %s | %d | %d | %d | %.3f |\n", kind, c.requests, c.urlKeyed, c.measured, share(c.measured, c.urlKeyed))

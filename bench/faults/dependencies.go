@@ -70,7 +70,8 @@ func storeFaults() []fault {
 			end: func(_ context.Context, w *world) error { return w.StartS3(w.S3) }},
 		{name: "the object store is paused", begin: func(_ context.Context, w *world) error { return syscall.Kill(w.S3.PID(), syscall.SIGSTOP) },
 			end: func(_ context.Context, w *world) error { return syscall.Kill(w.S3.PID(), syscall.SIGCONT) }},
-		{name: "an object is torn", short: true, begin: tearObject, end: func(_ context.Context, w *world) error { return os.WriteFile(w.torn, w.whole, 0o600) }},
+		{name: "an object is torn", short: true, begin: tearObject,
+			end: func(_ context.Context, w *world) error { return os.WriteFile(w.torn, w.whole, 0o600) }},
 	}
 }
 

@@ -49,8 +49,9 @@ func redisFaults() []fault {
 			_ = w.StopRedis(w.Redis) // it was killed
 			return w.StartRedis(w.Redis)
 		}},
-		{name: "Redis is paused", short: true, loses: allNotice, begin: func(_ context.Context, w *world) error { return syscall.Kill(w.Redis.PID, syscall.SIGSTOP) },
-			end: func(_ context.Context, w *world) error { return syscall.Kill(w.Redis.PID, syscall.SIGCONT) }},
+		{name: "Redis is paused", short: true, loses: allNotice,
+			begin: func(_ context.Context, w *world) error { return syscall.Kill(w.Redis.PID, syscall.SIGSTOP) },
+			end:   func(_ context.Context, w *world) error { return syscall.Kill(w.Redis.PID, syscall.SIGCONT) }},
 		{name: "Redis is flushed", short: true, loses: allNotice, begin: command("FLUSHALL")},
 		{name: "Redis loses half of its keys", loses: allNotice, begin: loseHalf},
 		{name: "Redis restarts empty", loses: someNotice, begin: func(ctx context.Context, w *world) error {

@@ -22,7 +22,8 @@ func TestBounds(t *testing.T) {
 	}
 	ended := begun.Add(300 * time.Millisecond)
 	const unseen, share = 6, 48 // of the 144 that are left at the beginning
-	for l, want := range map[loss]int{keepsCounts: 0, allNotice: unseen, someNotice: unseen + 2*share, replicasStart: unseen + 3*share, replicaCrashes: unseen + 5} {
+	for l, want := range map[loss]int{keepsCounts: 0, allNotice: unseen, someNotice: unseen + 2*share, replicasStart: unseen + 3*share,
+		replicaCrashes: unseen + 5} {
 		if got := l.bound(answers, begun, ended); got != want {
 			t.Errorf("loss %d: at most %d, want %d", l, got, want)
 		}
@@ -50,7 +51,8 @@ func TestFaults(t *testing.T) {
 	}
 	o.faults = slices.DeleteFunc(o.faults, func(f fault) bool { return !f.short })
 	const target = 99 // of a few hundred questions, on a busy machine
-	o.binary, o.timed, o.target, o.hold, o.before, o.quiet = saratest.Binary(t), false, target, 200*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
+	o.binary, o.timed, o.target, o.hold, o.before, o.quiet = saratest.Binary(t), false, target, 200*time.Millisecond,
+		100*time.Millisecond, 100*time.Millisecond
 	w, err := newWorld(t.Context(), o, setup{}, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -184,8 +184,9 @@ func (t *trial) askCold(ctx context.Context) {
 	}
 }
 
-const tableHead = `| fault | known questions | answered | slowest | instead | back after | admitted of ` + "%d" + ` | bound | new questions: answered, slowest |
-|---|---|---|---|---|---|---|---|---|`
+const tableHead = "| fault | known questions | answered | slowest | instead | back after | admitted of %d | bound | " +
+	"new questions: answered, slowest |\n" +
+	"|---|---|---|---|---|---|---|---|---|"
 
 func (r *result) row() string {
 	cold := "-"
@@ -196,8 +197,8 @@ func (r *result) row() string {
 		}
 		cold = fmt.Sprintf("%d of %d, %.1f s%s", r.coldAsked-failed, r.coldAsked, r.coldSlowest.Seconds(), list(" ", r.coldFailed))
 	}
-	return fmt.Sprintf("| %s | %d | %.2f %% | %.2f s | %s | %.1f s | %d | %d | %s |", r.fault.name, r.asked, r.share(), r.slowest.Seconds(), list("", r.failed),
-		r.back.Seconds(), r.admitted, countedADay+r.bound, cold)
+	return fmt.Sprintf("| %s | %d | %.2f %% | %.2f s | %s | %.1f s | %d | %d | %s |", r.fault.name, r.asked, r.share(), r.slowest.Seconds(),
+		list("", r.failed), r.back.Seconds(), r.admitted, countedADay+r.bound, cold)
 }
 
 // list lists counts.

@@ -14,8 +14,9 @@ import (
 
 func replicaFaults() []fault {
 	return []fault{
-		{name: "a replica is killed", short: true, begin: func(_ context.Context, w *world) error { return syscall.Kill(w.running[0].PID, syscall.SIGKILL) },
-			end: func(_ context.Context, w *world) error { return w.replace(0, false) }},
+		{name: "a replica is killed", short: true,
+			begin: func(_ context.Context, w *world) error { return syscall.Kill(w.running[0].PID, syscall.SIGKILL) },
+			end:   func(_ context.Context, w *world) error { return w.replace(0, false) }},
 		{name: "a replica is paused", begin: func(_ context.Context, w *world) error { return syscall.Kill(w.running[0].PID, syscall.SIGSTOP) },
 			end: func(_ context.Context, w *world) error { return syscall.Kill(w.running[0].PID, syscall.SIGCONT) }},
 		{name: "the replicas restart in turn", begin: func(_ context.Context, w *world) error { return w.restartAll() }},

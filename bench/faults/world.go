@@ -84,7 +84,8 @@ func newWorld(ctx context.Context, o options, s setup, days int) (_ *world, err 
 	plans := policy.DefaultPlans()
 	plans[counted] = policy.Plan{APIAccess: true, Keys: 1, RequestsPerMinutePerKey: testbed.Raised, RequestsPerHour: testbed.Raised,
 		RequestsPerDay: countedADay, SearchConsoleCallsPerDay: 1, LiveCallsPerMinutePerProperty: 1, RetentionMonths: 16, InspectedURLsPerProperty: 1}
-	w.Testbed, err = testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: accounts, Plans: plans, Postgres: true, S3: true, Redis: true, Group: s.group, Pooler: s.pooler,
+	w.Testbed, err = testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: accounts, Plans: plans,
+		Postgres: true, S3: true, Redis: true, Group: s.group, Pooler: s.pooler,
 		RedisArgs: []string{"--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"}, Log: o.log,
 		Site:     gscsim.Site{Queries: 60, Pages: 30},
 		Upstream: func(simulator http.Handler) http.Handler { w.upstream.simulator = simulator; return w.upstream }})

@@ -62,9 +62,12 @@ func copyAccounts() []string {
 	const template = " FROM n, (SELECT a.plan, a.until_day, a.created_at, p.id AS person FROM api_keys k JOIN people p ON p.id = k.person_id" +
 		" JOIN accounts a ON a.id = p.account_id WHERE k.hash = $3)"
 	return []string{
-		numbers + "INSERT INTO accounts (id, name, plan, until_day, created_at) SELECT " + accountOf + ", 'seeded-' || i, plan, until_day, created_at" + template,
-		numbers + "INSERT INTO people (id, account_id, email, created_at) SELECT " + personOf + ", " + accountOf + ", 'seeded-' || i || '@example.com', created_at" + template,
-		numbers + "INSERT INTO memberships (person_id, workspace_id) SELECT " + personOf + ", m.workspace_id" + template + " JOIN memberships m ON m.person_id = person",
+		numbers + "INSERT INTO accounts (id, name, plan, until_day, created_at) SELECT " + accountOf +
+			", 'seeded-' || i, plan, until_day, created_at" + template,
+		numbers + "INSERT INTO people (id, account_id, email, created_at) SELECT " + personOf + ", " + accountOf +
+			", 'seeded-' || i || '@example.com', created_at" + template,
+		numbers + "INSERT INTO memberships (person_id, workspace_id) SELECT " + personOf + ", m.workspace_id" + template +
+			" JOIN memberships m ON m.person_id = person",
 	}
 }
 

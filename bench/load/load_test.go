@@ -72,7 +72,8 @@ func TestMemoryHits(t *testing.T) {
 		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.RedisReads <= 0 || m.Resident[measure.Sara] == 0 {
 			t.Errorf("%s: a request cost %+v; %v resident", m.Loop, c, m.Resident)
 		}
-		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || m.Held.Entries < 1 || m.Held.Bytes < 1000 || len(m.Curve) != len(report.CurvePercentiles()) {
+		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || m.Held.Entries < 1 || m.Held.Bytes < 1000 ||
+			len(m.Curve) != len(report.CurvePercentiles()) {
 			t.Errorf("%s: latencies %+v, %v; %+v in memory", m.Loop, m.Latency, m.Curve, m.Held)
 		}
 	}

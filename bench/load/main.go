@@ -173,7 +173,8 @@ func runOnce(ctx context.Context, o options, n int, r *report.Report, log func(s
 		note := func(m *report.Measurement) {
 			m.Run = n
 			r.Measurements = append(r.Measurements, *m)
-			log("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs CPU of sara", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[measure.Sara])
+			log("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs CPU of sara", m.Loop, m.Connections, m.Throughput, m.Latency.P99,
+				m.Request.CPU[measure.Sara])
 		}
 		if s.states == nil {
 			err = w.measure(ctx, s, o.plan, note)

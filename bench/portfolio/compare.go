@@ -84,7 +84,8 @@ const dailyReports = 4
 // daily returns the ranges of the daily reports.
 func daily(anchor trace.Day) [dailyReports]url.Values {
 	last := anchor.String()
-	return [...]url.Values{{"start_date": {last}, "end_date": {last}}, {"date_range": {"last_7d"}}, {"date_range": {"last_28d"}}, {"date_range": {"month_to_date"}}}
+	return [...]url.Values{{"start_date": {last}, "end_date": {last}}, {"date_range": {"last_7d"}}, {"date_range": {"last_28d"}},
+		{"date_range": {"month_to_date"}}}
 }
 
 // yearOn returns the days of the anchor's month so far, and the same a year before.
@@ -114,7 +115,8 @@ func compare(ctx context.Context, o options, progress func(string, ...any)) (_ *
 		after      bool
 		into       *[]cost
 	}{{"one request a property, without limits", "", 1, false, &c.before}, {"at once, without limits", "", 1, true, &c.after},
-		{"one request a property, in the plan", agencyPlan, o.keys, false, &c.beforeInPlan}, {"at once, in the plan", agencyPlan, 1, true, &c.afterInPlan}} {
+		{"one request a property, in the plan", agencyPlan, o.keys, false, &c.beforeInPlan},
+		{"at once, in the plan", agencyPlan, 1, true, &c.afterInPlan}} {
 		if *run.into, err = c.run(ctx, run.plan, run.keys, run.after); err != nil {
 			return nil, fmt.Errorf("%s: %w", run.name, err)
 		}
@@ -196,7 +198,8 @@ func total(costs []cost) (sum cost) {
 
 // String returns the comparison as Markdown.
 func (c *comparison) String() string {
-	text := fmt.Appendf(nil, "%d sites; Search Console takes %v for a call. Without limits, eight requests at a time in the first way:\n\n", c.properties, c.latency)
+	text := fmt.Appendf(nil, "%d sites; Search Console takes %v for a call. Without limits, eight requests at a time in the first way:\n\n",
+		c.properties, c.latency)
 	text = fmt.Appendf(text, "| | one request a site: requests | calls | s | at once: requests | calls | s |\n|---|---|---|---|---|---|---|\n")
 	row := func(name string, b, a cost) {
 		text = fmt.Appendf(text, "| %s | %d | %d | %.1f | %d | %d | %.1f |\n", name, b.Requests, b.Calls, b.Seconds, a.Requests, a.Calls, a.Seconds)
@@ -221,7 +224,8 @@ func (c *comparison) String() string {
 	model := func(what string, f finished) {
 		text = fmt.Appendf(text, "| %s | %v | %d |\n", what, f.after.Round(time.Second), f.calls)
 	}
-	text = fmt.Appendf(text, "\nA model, not a measurement: one key, begun at 08:00 UTC, if answers took no time. Copies of daily series expire after ten minutes.\n\n"+
+	text = fmt.Appendf(text, "\nA model, not a measurement: one key, begun at 08:00 UTC, if answers took no time. "+
+		"Copies of daily series expire after ten minutes.\n\n"+
 		"| | done after | calls for daily series |\n|---|---|---|\n")
 	model("the four reports alone, one request a site", c.models.reports)
 	model("all, one request a site", c.models.before)

@@ -223,7 +223,8 @@ func (s *site) wholeTable(ctx context.Context) (c cost, err error) {
 		if offset > 0 {
 			query.Set("offset", strconv.Itoa(offset))
 		}
-		if c.Refused, c.Wait, err = s.get(ctx, 1, "/v1/properties/"+trace.Domain(0)+"/queries", query, &page); err != nil || !page.Meta.HasMore || offset+1000 >= s.rows {
+		if c.Refused, c.Wait, err = s.get(ctx, 1, "/v1/properties/"+trace.Domain(0)+"/queries", query, &page); err != nil ||
+			!page.Meta.HasMore || offset+1000 >= s.rows {
 			return c, err
 		}
 	}
@@ -236,7 +237,8 @@ func (s *site) export(ctx context.Context, name string, args ...string) (c cost,
 		return c, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	command := s.bed.Command(ctx, append([]string{"report", "--url", "http://" + s.bed.Replicas[0].Address, "--all", "--quiet", "--output", filepath.Join(folder, name)}, args...)...)
+	command := s.bed.Command(ctx, append([]string{"report", "--url", "http://" + s.bed.Replicas[0].Address, "--all", "--quiet", "--output",
+		filepath.Join(folder, name)}, args...)...)
 	command.Env = append(command.Env, "SARA_API_KEY="+s.bed.Keys[0][0])
 	said, err := command.CombinedOutput()
 	if err != nil {

@@ -56,7 +56,8 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
-	flags.BoolVar(&o.big, "big", false, "answers from 25,000 rows of long URLs; the defaults become 2,000 requests in batches of 100, over 16 connections, and a cache of 256MiB")
+	flags.BoolVar(&o.big, "big", false, "answers from 25,000 rows of long URLs; the defaults become 2,000 requests in batches of 100, "+
+		"over 16 connections, and a cache of 256MiB")
 	flags.StringVar(&o.binary, "sara", "", "binary to soak; empty to build it")
 	flags.IntVar(&o.requests, "requests", 1_000_000, fmt.Sprintf("number of distinct requests, at most %d", maxRequests))
 	flags.IntVar(&o.batch, "batch", 20_000, "requests between two readings of the metrics")
@@ -108,7 +109,8 @@ func run(ctx context.Context, o options, out io.Writer) (_ *outcome, err error) 
 	if o.big {
 		result.statuses = append(result.statuses, http.StatusServiceUnavailable)
 	}
-	if _, err := fmt.Fprintf(out, "| requests | a second | refused | cache MiB | heap in use MiB | resident MiB |\n|---|---|---|---|---|---|\n"); err != nil {
+	if _, err := fmt.Fprintf(out, "| requests | a second | refused | cache MiB | heap in use MiB | resident MiB |\n"+
+		"|---|---|---|---|---|---|\n"); err != nil {
 		return nil, err
 	}
 	err = o.soak(ctx, b, replica, result, out)
@@ -144,8 +146,8 @@ func (o options) soak(ctx context.Context, b *testbed.Testbed, replica *testbed.
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "| %d | %.0f | %d | %.1f | %.1f | %.1f |\n", to, answers.Throughput(), answers.Statuses[http.StatusServiceUnavailable],
-			mebibytes(now.cache), mebibytes(now.heap), mebibytes(now.resident)); err != nil {
+		if _, err := fmt.Fprintf(out, "| %d | %.0f | %d | %.1f | %.1f | %.1f |\n", to, answers.Throughput(),
+			answers.Statuses[http.StatusServiceUnavailable], mebibytes(now.cache), mebibytes(now.heap), mebibytes(now.resident)); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,8 @@ func (m *machines) export(property int) {
 	if !m.HasSegments(property) {
 		return
 	}
-	for _, filters := range []string{`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`, `[{"dimension":"device","operator":"equals","value":"mobile"}]`} {
+	for _, filters := range []string{`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`,
+		`[{"dimension":"device","operator":"equals","value":"mobile"}]`} {
 		m.ask(r, "timeseries", append(quarter[:2:2], Param{"filters", filters})...)
 		m.ask(r, "queries", append(dates(month), Param{"limit", "1000"}, Param{"filters", filters})...)
 	}
@@ -111,7 +112,8 @@ func (m *machines) chart() (r Request) {
 	case 5:
 		r.Endpoint, r.Params = one("countries", "devices"), []Param{when}
 	case 6:
-		r.Endpoint, r.Params = "timeseries", []Param{when, {"filters", `[{"dimension":"country","operator":"equals","value":"` + one("usa", "gbr", "deu") + `"}]`}}
+		r.Endpoint, r.Params = "timeseries", []Param{when,
+			{"filters", `[{"dimension":"country","operator":"equals","value":"` + one("usa", "gbr", "deu") + `"}]`}}
 	case 7:
 		r.Endpoint, r.Params = one("movers/queries", "movers/pages"), []Param{{"date_range", one("last_7d", "last_28d")}}
 	}

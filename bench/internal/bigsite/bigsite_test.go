@@ -69,7 +69,8 @@ func TestRowLimit(t *testing.T) {
 }
 
 func TestDomain(t *testing.T) {
-	for target, want := range map[string]string{path: "big.example", "/token": "", "/webmasters/v3/sites": "", "/webmasters/v3/sites/sc-domain%3Abig.example": ""} {
+	for target, want := range map[string]string{path: "big.example", "/token": "", "/webmasters/v3/sites": "",
+		"/webmasters/v3/sites/sc-domain%3Abig.example": ""} {
 		if got := Domain(httptest.NewRequest("POST", target, nil)); got != want {
 			t.Errorf("%s: %q, want %q", target, got, want)
 		}

@@ -299,7 +299,8 @@ func TestCancelEndsTheRunAtOnce(t *testing.T) {
 
 func TestMissingAnswersFailTheRun(t *testing.T) {
 	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	_, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 1, Duration: 200 * time.Millisecond, Patience: time.Millisecond}.Run(t.Context())
+	_, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 1, Duration: 200 * time.Millisecond,
+		Patience: time.Millisecond}.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "answers are missing") {
 		t.Errorf("a server that does not answer: %v", err)
 	}

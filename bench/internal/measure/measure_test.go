@@ -20,7 +20,8 @@ func TestCostOfOneRequest(t *testing.T) {
 		Processes: map[string]procstat.Process{"sara0": {User: 300 * time.Microsecond}, "sara1": {System: 100 * time.Microsecond}, Client: {}},
 		Heaps:     map[string]procstat.Heap{"sara0": {Objects: 50, Bytes: 900}, "sara1": {Objects: 10, Bytes: 100}},
 		Redis: procstat.Redis{Reads: 5, Commands: map[string]procstat.Command{
-			"evalsha": {Calls: 4, Took: 60 * time.Microsecond}, "hmget": {Calls: 4, Took: 20 * time.Microsecond}, "ping": {Calls: 1, Took: 10 * time.Microsecond}}},
+			"evalsha": {Calls: 4, Took: 60 * time.Microsecond}, "hmget": {Calls: 4, Took: 20 * time.Microsecond},
+			"ping": {Calls: 1, Took: 10 * time.Microsecond}}},
 	}, 2)
 	if c.CPU[Sara] != 40 || c.Objects != 6 || c.Allocated != 100 || c.Bytes != 800 {
 		t.Errorf("processes: %+v", c)

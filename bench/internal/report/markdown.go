@@ -106,7 +106,8 @@ func appendSpeed(text []byte, all []Measurement) []byte {
 
 func appendCost(text []byte, all []Measurement) []byte {
 	text = append(text, "\nPer request: processor time, round trips, and allocations of sara.\n\n"+
-		"| scenario | loop | µs sara | redis | client | µs in Redis commands | Redis calls | reads | upstream | bytes | allocations | allocated | MiB sara |\n"+
+		"| scenario | loop | µs sara | redis | client | µs in Redis commands | Redis calls | reads | upstream | bytes | allocations "+
+		"| allocated | MiB sara |\n"+
 		"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"...)
 	of := func(verb string, f func(*Cost) float64) figure {
 		return figure{verb, func(m *Measurement) float64 { return f(&m.Request) }}
@@ -129,7 +130,8 @@ func appendFootprints(text []byte, all []Footprint) []byte {
 	if len(all) == 0 {
 		return text
 	}
-	text = append(text, "\nMemory of one replica, in MiB.\n\n| state | cached entries | in the cache | heap in use | resident | peak resident | upstream body |\n"+
+	text = append(text, "\nMemory of one replica, in MiB.\n\n"+
+		"| state | cached entries | in the cache | heap in use | resident | peak resident | upstream body |\n"+
 		"|---|---|---|---|---|---|---|\n"...)
 	var states []string
 	figures := map[string][][]float64{}
@@ -172,7 +174,8 @@ func counts(statuses map[int]int64) string {
 
 func (c *Comparison) appendTo(text []byte) []byte {
 	text = fmt.Appendf(text, "\nsara against %s: %s; %d connections, %.0f bytes, in turns.\n\n", c.With, c.About, c.Connections, c.Bytes)
-	text = append(text, "| round | sara a second | other | ratio | sara per CPU second | other | ratio | sara p99 ms | other |\n|---|---|---|---|---|---|---|---|---|\n"...)
+	text = append(text, "| round | sara a second | other | ratio | sara per CPU second | other | ratio | sara p99 ms | other |\n"+
+		"|---|---|---|---|---|---|---|---|---|\n"...)
 	for i, r := range c.Rounds {
 		text = fmt.Appendf(text, "| %d | %.0f | %.0f | %.3f | %.0f | %.0f | %.3f | %.2f | %.2f |\n", i+1, r.Sara.Throughput, r.Other.Throughput,
 			r.Sara.Throughput/r.Other.Throughput, r.Sara.PerCPU, r.Other.PerCPU, r.Sara.PerCPU/r.Other.PerCPU, r.Sara.P99, r.Other.P99)
@@ -182,7 +185,8 @@ func (c *Comparison) appendTo(text []byte) []byte {
 	if last := len(c.Rounds) - 1; last >= 0 && c.Rounds[last].Run > 0 {
 		of = fmt.Sprintf("the medians of %d runs", c.Rounds[last].Run+1)
 	}
-	return fmt.Appendf(text, "\nMedian and range of %s: throughput %s, requests per CPU second %s, p99 %s.\n", of, spread(c.Throughput), spread(c.PerCPU), spread(c.P99))
+	return fmt.Appendf(text, "\nMedian and range of %s: throughput %s, requests per CPU second %s, p99 %s.\n", of, spread(c.Throughput),
+		spread(c.PerCPU), spread(c.P99))
 }
 
 func (s *Saving) appendTo(text []byte) []byte {
@@ -199,7 +203,8 @@ func (g *Growth) appendTo(text []byte) []byte {
 		verdict = "**" + g.Problem + "**"
 	}
 	text = fmt.Appendf(text, "\n**%s**: %s. Expected at most %s; grows with power %.2f: %s.\n\n", g.Name, g.About, g.Shape, g.Exponent, verdict)
-	text = fmt.Appendf(text, "| %s | µs CPU per request | range | sara | redis | p50 | p99 ms | upstream |\n|---|---|---|---|---|---|---|---|\n", g.Unit)
+	text = fmt.Appendf(text, "| %s | µs CPU per request | range | sara | redis | p50 | p99 ms | upstream |\n"+
+		"|---|---|---|---|---|---|---|---|\n", g.Unit)
 	for _, p := range g.Points {
 		text = fmt.Appendf(text, "| %.0f | %.1f | %.1f to %.1f | %.1f | %.1f | %.2f | %.2f | %.3f |\n",
 			p.X, p.CPU.Median, p.CPU.Least, p.CPU.Most, p.By["sara"], p.By["redis"], p.P50, p.P99, p.Calls)

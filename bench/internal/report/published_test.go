@@ -73,7 +73,8 @@ func TestPublishedFiguresAreTheMeasuredOnes(t *testing.T) {
 	want("results/README.md", summary, strings.Replace(spread(nginx.Throughput), " (", " times (", 1))
 	want("results/README.md", summary, fmt.Sprintf("%.2f times for the same processor time; %.2f of its p99", nginx.PerCPU.Median, nginx.P99.Median))
 	ways := agency.Savings[0].Ways // sara, the URL-keyed cache, and the one with a call per period
-	want("results/README.md", summary, fmt.Sprintf("%.3f; %.3f of one with one call per period", ways[0].Calls/ways[1].Calls, ways[0].Calls/ways[2].Calls))
+	want("results/README.md", summary, fmt.Sprintf("%.3f; %.3f of one with one call per period", ways[0].Calls/ways[1].Calls,
+		ways[0].Calls/ways[2].Calls))
 }
 
 // The tables of the targets are those of the reports beside them.

@@ -45,9 +45,9 @@ type Process struct {
 	stderr  tail          // to be read after the end only
 }
 
-// guard takes the program into its cgroup, prints the program's PID, and terminates the program when standard input ends. The kernel closes standard input when
-// this process ends. The shell closes its own output, so that the pipe ends with the program. Ending on SIGTERM counts as
-// success.
+// guard takes the program into its cgroup, prints the program's PID, and terminates the program when standard input ends. The kernel
+// closes standard input when this process ends. The shell closes its own output, so that the pipe ends with the program. Ending on
+// SIGTERM counts as success.
 const guard = `sh -c 'echo $$ >>"$0"; echo $$; exec "$@"' "$@" & program=$!; exec >/dev/null 2>&1; cat
 kill -TERM $program; wait $program; status=$?; [ $status = 143 ] || exit $status`
 

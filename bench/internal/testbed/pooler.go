@@ -33,8 +33,8 @@ func HasPooler() bool {
 // startPooler configures and starts PgBouncer in transaction mode, and returns the URL of the database behind it.
 func (b *Testbed) startPooler() (url string, err error) {
 	config := fmt.Sprintf("[databases]\n* = host=%[1]s user=sara\n[pgbouncer]\nlisten_addr =\nlisten_port = %[2]d\nunix_socket_dir = %[1]s\n"+
-		"auth_type = any\npool_mode = transaction\ndefault_pool_size = 10\nserver_round_robin = 1\nserver_login_retry = 1\nlogfile = %[1]s/pooler.log\npidfile =\n",
-		b.Postgres.folder, poolerPort)
+		"auth_type = any\npool_mode = transaction\ndefault_pool_size = 10\nserver_round_robin = 1\nserver_login_retry = 1\n"+
+		"logfile = %[1]s/pooler.log\npidfile =\n", b.Postgres.folder, poolerPort)
 	if err := os.WriteFile(b.poolerFile(), []byte(config), 0o644); err != nil { // another user reads it
 		return "", err
 	}
