@@ -166,7 +166,8 @@ func testColdStart(t *testing.T, binary string, postgres *pgtest.Server) {
 	w.warm()
 	w.front.down()
 	p, base, admin := serving(t, binary, w.env)
-	wantProbe(t, admin, http.StatusOK, "degraded: ", "the database is away, only keys", "started without the database, with what other replicas knew at ")
+	wantProbe(t, admin, http.StatusOK, "degraded: ", "the database is away, only keys",
+		"started without the database, with what other replicas knew at ")
 	for _, series := range []string{`sara_degraded{reason="snapshot"} 1`, `sara_degraded{reason="database"} 1`, "sara_ready 1"} {
 		if !strings.Contains(clitest.Get(admin+"/metrics", "").Body, series) {
 			t.Errorf("no series %s", series)

@@ -73,7 +73,8 @@ func TestConnectOnATerminal(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, p.stderr)
 	}
-	if !strings.Contains(p.stderr.String(), "reads 6 sites.") || !strings.Contains(p.stderr.String(), `"7" is neither a number of 1 to 6`) || strings.Count(table, "\nadded") != 3 {
+	if !strings.Contains(p.stderr.String(), "reads 6 sites.") || !strings.Contains(p.stderr.String(), `"7" is neither a number of 1 to 6`) ||
+		strings.Count(table, "\nadded") != 3 {
 		t.Errorf("it prints:\n%s%s", p.stderr, table)
 	}
 	if list := c.Array(clitest.PropertyMembers, "property", "list"); len(list) != 3 {

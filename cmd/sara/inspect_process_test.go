@@ -307,7 +307,8 @@ func testServeInspects(t *testing.T, binary string) {
 	for _, p := range []*process{off, one, other} {
 		p.stopped()
 	}
-	if n := strings.Count(one.stderr.String()+other.stderr.String(), "msg=inspecting "); n != 1 || strings.Contains(off.stderr.String(), "msg=inspecting ") {
+	if n := strings.Count(one.stderr.String()+other.stderr.String(), "msg=inspecting "); n != 1 ||
+		strings.Contains(off.stderr.String(), "msg=inspecting ") {
 		t.Errorf("it was inspected %d times\n%s\n%s\n%s", n, one.stderr, other.stderr, off.stderr)
 	}
 }

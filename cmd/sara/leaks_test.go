@@ -199,7 +199,8 @@ func (w *markedWorld) addTraces() bool {
 
 // check reports the secrets that were found.
 func (w *markedWorld) check(t *testing.T) {
-	places := []string{"a trace", "the log", "the database", "a file", "a command line", "a profile", "the metrics", "an answer", "the Redis of rows", "a dump of Redis"}
+	places := []string{"a trace", "the log", "the database", "a file", "a command line", "a profile", "the metrics", "an answer",
+		"the Redis of rows", "a dump of Redis"}
 	for _, place := range places {
 		if len(w.seen[place]) == 0 {
 			t.Errorf("nothing was seen of %s", place)
@@ -220,7 +221,8 @@ func (w *markedWorld) useAPI(base, key, revoked string) {
 	unknown, _ := policy.NewKey("sara")
 	w.mark("an unknown key", unknown)
 	property := base + "/v1/properties/shop"
-	for _, path := range []string{base + "/v1/me", base + "/v1/properties", property, property + "/queries", property + "/movers/queries", property + "/indexing", property + "/summary"} {
+	for _, path := range []string{base + "/v1/me", base + "/v1/properties", property, property + "/queries", property + "/movers/queries",
+		property + "/indexing", property + "/summary"} {
 		if a := w.ask("an answer", http.MethodGet, path, bearer(key)); a.Status != http.StatusOK {
 			w.T.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}
@@ -235,13 +237,15 @@ func (w *markedWorld) useAPI(base, key, revoked string) {
 		w.ask("an answer", http.MethodGet, base+"/v1/me", header)
 	}
 	good := bearer(key)
-	for _, name := range []string{"User-Agent", "Referer", "X-Request-Id", "X-Forwarded-For", "X-Real-Ip", "Traceparent", "Tracestate", "Baggage", "If-None-Match", "Cache-Control"} {
+	for _, name := range []string{"User-Agent", "Referer", "X-Request-Id", "X-Forwarded-For", "X-Real-Ip", "Traceparent", "Tracestate",
+		"Baggage", "If-None-Match", "Cache-Control"} {
 		good.Set(name, key)
 	}
 	w.ask("an answer", http.MethodGet, property+"/queries?limit=5", good)
-	for _, path := range []string{"/v1/" + key, "/" + key + "/me", "/v1/properties/" + key, "/v1/properties/" + key + "/queries", "/v1/properties/shop/" + key,
-		"/v1/properties/shop/queries?api_key=" + key, "/v1/properties/shop/queries?" + key + "=1", "/v1/properties/shop/queries?limit=" + key,
-		"/v1/properties/shop/queries?start_date=" + key, "/v1/properties/shop/queries?filters=" + key, "/v1/properties/shop/queries?order_by=" + key} {
+	for _, path := range []string{"/v1/" + key, "/" + key + "/me", "/v1/properties/" + key, "/v1/properties/" + key + "/queries",
+		"/v1/properties/shop/" + key, "/v1/properties/shop/queries?api_key=" + key, "/v1/properties/shop/queries?" + key + "=1",
+		"/v1/properties/shop/queries?limit=" + key, "/v1/properties/shop/queries?start_date=" + key,
+		"/v1/properties/shop/queries?filters=" + key, "/v1/properties/shop/queries?order_by=" + key} {
 		w.ask("an answer", http.MethodGet, base+path, nil)
 		clitest.Get(base+path, key) // its answer may quote the key, to its owner
 	}

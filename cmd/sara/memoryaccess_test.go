@@ -70,7 +70,8 @@ func testMemoryIsProtected(t *testing.T, binary string) {
 			t.Errorf("another process reads %s: %v %q", path, err, text)
 		}
 	}
-	if metrics := clitest.WantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.Body, "process_open_fds") || !strings.Contains(metrics.Body, "process_resident_memory_bytes") {
+	if metrics := clitest.WantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.Body, "process_open_fds") ||
+		!strings.Contains(metrics.Body, "process_resident_memory_bytes") {
 		t.Errorf("the metrics of the process are missing:\n%.300s", metrics.Body)
 	}
 	p.signal(syscall.SIGQUIT)

@@ -131,7 +131,8 @@ func testServe(t *testing.T, binary string) {
 	if said, err := exec.Command(binary, "health", "--url", admin).CombinedOutput(); err != nil || string(said) != "ready\n" {
 		t.Errorf("health: %v, %q", err, said)
 	}
-	if metrics := clitest.WantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.Body, "sara_build_info") || !strings.Contains(metrics.Body, "go_goroutines") {
+	if metrics := clitest.WantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.Body, "sara_build_info") ||
+		!strings.Contains(metrics.Body, "go_goroutines") {
 		t.Errorf("metrics:\n%.500s", metrics.Body)
 	}
 
@@ -215,7 +216,8 @@ func testUnusableDefault(t *testing.T, binary string) {
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != command.ExitError {
 		t.Errorf("%v, want status %d", err, command.ExitError)
 	}
-	for _, want := range []string{"sara: SARA_DATABASE_URL (by default): sqlite:sara-data/sara.db: ", "let this user write there, or name another file"} {
+	for _, want := range []string{"sara: SARA_DATABASE_URL (by default): sqlite:sara-data/sara.db: ",
+		"let this user write there, or name another file"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("the error lacks %q:\n%s", want, said)
 		}

@@ -186,14 +186,16 @@ func testReportFolder(a *agency, base string) {
 	wantParts(t, stderr, "left-example, portfolio: UPSTREAM_UNAVAILABLE", "left-example, queries: UPSTREAM_UNAVAILABLE",
 		"1 property has no figures in the portfolio; 3 tables could not be read; repeat the command with --resume")
 	portfolio := a.table(folder, "portfolio.csv")
-	if len(portfolio) != 5 || portfolio[4]["slug"] != "left-example" || portfolio[4]["error.code"] != "UPSTREAM_UNAVAILABLE" || portfolio[4]["totals.clicks"] != "" {
+	if len(portfolio) != 5 || portfolio[4]["slug"] != "left-example" || portfolio[4]["error.code"] != "UPSTREAM_UNAVAILABLE" ||
+		portfolio[4]["totals.clicks"] != "" {
 		t.Errorf("the portfolio: %v", portfolio)
 	}
 	for _, row := range portfolio[:4] {
 		a.checkSummary(base, row)
 	}
 	queries := a.table(folder, "queries", "client1-example.csv")
-	if len(queries) != 1000 || queries[0]["property"] != "client1-example" || queries[0]["start_date"] != portfolio[0]["start_date"] || queries[0]["key"] == "" {
+	if len(queries) != 1000 || queries[0]["property"] != "client1-example" || queries[0]["start_date"] != portfolio[0]["start_date"] ||
+		queries[0]["key"] == "" {
 		t.Errorf("%d queries, the first %v", len(queries), queries[0])
 	}
 	for file, want := range map[string]map[string]string{
@@ -225,8 +227,9 @@ func testReportFolder(a *agency, base string) {
 	_, stderr = a.report(base, command.ExitError, append(args, "--resume", "--limit", "10")...)
 	wantParts(t, stderr, "has another report, of --date-range last_28d --compare previous_period --limit 1000 --format csv")
 	stdout, _ = a.report(base, command.ExitOK, "client*", "--format", "ndjson", "--tables", "devices", "--output", folder, "--replace", "--quiet")
-	if want := []string{"devices/client1-example.ndjson", "devices/client2-example.ndjson", "devices/client3-example.ndjson", "devices/client4-example.ndjson",
-		"notes.csv", "portfolio.ndjson", "report.json"}; !slices.Equal(reportFiles(t, folder), want) || stdout != "" {
+	want := []string{"devices/client1-example.ndjson", "devices/client2-example.ndjson", "devices/client3-example.ndjson",
+		"devices/client4-example.ndjson", "notes.csv", "portfolio.ndjson", "report.json"}
+	if !slices.Equal(reportFiles(t, folder), want) || stdout != "" {
 		t.Errorf("replaced, the folder has %v, and it prints %q", reportFiles(t, folder), stdout)
 	}
 	var record struct{ Complete bool }
@@ -299,7 +302,8 @@ func testReportWholeTable(a *agency, base string) {
 		keys[row["key"]] = true
 	}
 	notes := a.table(folder, "notes.csv")
-	if len(queries) <= 1000 || len(keys) != len(queries) || notes[1]["rows"] != fmt.Sprint(len(queries)) || notes[1]["has_more"] != "false" || notes[1]["notes"] != "" {
+	if len(queries) <= 1000 || len(keys) != len(queries) || notes[1]["rows"] != fmt.Sprint(len(queries)) || notes[1]["has_more"] != "false" ||
+		notes[1]["notes"] != "" {
 		t.Errorf("%d queries, %d of them different, of which is said: %v", len(queries), len(keys), notes[1])
 	}
 	if calls := a.searches.Load() - before; calls > 1 {
@@ -318,17 +322,20 @@ func testReportRefusals(a *agency, base string) {
 		want string
 	}{
 		{[]string{"--url", closed.URL, "--key-file", a.keyFile, "--all"}, closed.URL + " does not answer: "},
-		{[]string{"--url", other.URL, "--key-file", a.keyFile, "--all"}, other.URL + " answers 404 Not Found, and not as sara does: name the public address of sara with --url"},
+		{[]string{"--url", other.URL, "--key-file", a.keyFile, "--all"},
+			other.URL + " answers 404 Not Found, and not as sara does: name the public address of sara with --url"},
 		{[]string{"--url", base, "--all"}, "there is no API key: set SARA_API_KEY, or name a file that has it with --key-file FILE"},
 		{[]string{"--url", base, "--key-file", a.Path("nowhere"), "--all"}, a.Path("nowhere")},
 		{[]string{"--url", base, "--key-file", a.Write("two", "a b"), "--all"}, "it is not an API key"},
-		{[]string{"--url", base, "--key-file", a.Write("wrong", "sara_live_x"), "--all", "--output", where}, "INVALID_API_KEY: the key is incomplete or altered: copy it again; 1 file is missing: portfolio.csv\n      check SARA_API_KEY"},
+		{[]string{"--url", base, "--key-file", a.Write("wrong", "sara_live_x"), "--all", "--output", where},
+			"INVALID_API_KEY: the key is incomplete or altered: copy it again; 1 file is missing: portfolio.csv\n      check SARA_API_KEY"},
 		{[]string{"--url", base, "--key-file", a.keyFile, "nothing*"}, `the key reaches no property "nothing*"`},
 		{[]string{"--url", base, "--api-key", a.key, "--all"}, "SARA_API_KEY (--api-key): every user of this machine can read the command line"},
 	} {
 		a.Fails(command.ExitError, append([]string{"report"}, test.args...), test.want)
 	}
-	a.Fails(command.ExitUsage, []string{"report", "--url", "ftp://x", "--key-file", a.keyFile, "--all"}, `--url "ftp://x" is not the address of a server`)
+	a.Fails(command.ExitUsage, []string{"report", "--url", "ftp://x", "--key-file", a.keyFile, "--all"},
+		`--url "ftp://x" is not the address of a server`)
 	if _, stderr := a.report(base, command.ExitError, "nothing*", "--output", where); strings.Contains(stderr, "repeat the command") {
 		t.Errorf("a name that is wrong: %s", stderr)
 	}
@@ -337,11 +344,17 @@ func testReportRefusals(a *agency, base string) {
 	}
 	for args, want := range map[string]string{
 		"": "name properties, or all of them with --all", "--all client1-example": "name properties, or all of them with --all",
-		"--all --from 2026-01-01": "--from and --to belong together", "--all --from 2026-01-02 --to 2026-01-01": "--from 2026-01-02 is after --to 2026-01-01",
-		"--all --from 2026-01-01 --to 2026-01-01 --date-range last_7d": "leave one out", "--all --limit 25001": "--limit 25001 is not a number of 1 to 25000",
-		"--all --tables queries": "--tables needs a folder", "--all --tables queries --output x.csv": "--tables needs a folder", "--all --resume": "--resume needs the folder",
-		"--all --replace --resume --output x": "leave one out", "--all --format json --output x.csv": "is not a file of --format json",
-		"--all --tables movers --output x": "movers", "--all --max-wait 25h": "--max-wait 25h0m0s is not a time of 0s to 24h",
+		"--all --from 2026-01-01":                                      "--from and --to belong together",
+		"--all --from 2026-01-02 --to 2026-01-01":                      "--from 2026-01-02 is after --to 2026-01-01",
+		"--all --from 2026-01-01 --to 2026-01-01 --date-range last_7d": "leave one out",
+		"--all --limit 25001":                                          "--limit 25001 is not a number of 1 to 25000",
+		"--all --tables queries":                                       "--tables needs a folder",
+		"--all --tables queries --output x.csv":                        "--tables needs a folder",
+		"--all --resume":                                               "--resume needs the folder",
+		"--all --replace --resume --output x":                          "leave one out",
+		"--all --format json --output x.csv":                           "is not a file of --format json",
+		"--all --tables movers --output x":                             "movers",
+		"--all --max-wait 25h":                                         "--max-wait 25h0m0s is not a time of 0s to 24h",
 	} {
 		a.Fails(command.ExitUsage, append([]string{"report"}, strings.Fields(args)...), want)
 	}
@@ -388,7 +401,8 @@ func testReportArchivedFigures(a *agency, binary string) {
 	a.OK("archive", "import", "client4.example", a.Write("history.csv", "date,dimension,key,clicks,impressions,position\n"+
 		day+",total,,7,70,3\n"+day+",query,oven,7,70,3\n"))
 	_, base, _ := serving(t, binary, a.Env) // the other server looks at an archive once a minute
-	_, stderr := a.report(base, command.ExitError, "--all", "--from", day, "--to", day, "--compare", "previous_period", "--tables", "queries", "--output", folder)
+	_, stderr := a.report(base, command.ExitError, "--all", "--from", day, "--to", day, "--compare", "previous_period",
+		"--tables", "queries", "--output", folder)
 	wantParts(t, stderr, "client4-example, portfolio: DATE_RANGE_TOO_OLD", "1 property has no figures")
 	if rows := a.table(folder, "queries", "client4-example.csv"); len(rows) != 1 || rows[0]["key"] != "oven" || rows[0]["clicks"] != "7" {
 		t.Errorf("its queries: %v", rows)

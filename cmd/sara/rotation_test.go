@@ -17,8 +17,9 @@ import (
 )
 
 // unlimitedPlans is a plan table whose limits no test reaches.
-const unlimitedPlans = "plans: {pro: {api_access: true, keys: 3, requests_per_minute_per_key: 1000000, requests_per_hour: 1000000, requests_per_day: 1000000, " +
-	"search_console_calls_per_day: 1000000, live_calls_per_minute_per_property: 1000000, retention_months: 36, inspected_urls_per_property: 1}}\n"
+const unlimitedPlans = "plans: {pro: {api_access: true, keys: 3, requests_per_minute_per_key: 1000000, requests_per_hour: 1000000, " +
+	"requests_per_day: 1000000, search_console_calls_per_day: 1000000, live_calls_per_minute_per_property: 1000000, retention_months: 36, " +
+	"inspected_urls_per_property: 1}}\n"
 
 // rotation is two replicas behind a load balancer, which are replaced one after the other.
 type rotation struct {
@@ -72,7 +73,8 @@ func (r *rotation) load(ctx context.Context, key string) int {
 			return n
 		}
 		start := first.AddDate(0, 0, n%350)
-		path := fmt.Sprintf("/v1/properties/shop/queries?start_date=%s&end_date=%s", start.Format(time.DateOnly), start.AddDate(0, 0, n/350).Format(time.DateOnly))
+		path := fmt.Sprintf("/v1/properties/shop/queries?start_date=%s&end_date=%s", start.Format(time.DateOnly),
+			start.AddDate(0, 0, n/350).Format(time.DateOnly))
 		if a := r.routes[n%2].get(path, key); a.Status != http.StatusOK || !strings.Contains(a.Body, `"source":"live"`) {
 			r.t.Errorf("request %d: %d %v %.300s", n, a.Status, a.Err, a.Body)
 			return n

@@ -100,7 +100,8 @@ func testTraceArrives(t *testing.T, binary string) {
 	if !asks {
 		t.Error("the trace does not show the call of Search Console")
 	}
-	if got := valueOf(r.self, "service.name") + " " + valueOf(r.self, "deployment.environment.name"); got != "sara test" || r.header.Get("Api-Key") != secret {
+	if got := valueOf(r.self, "service.name") + " " + valueOf(r.self, "deployment.environment.name"); got != "sara test" ||
+		r.header.Get("Api-Key") != secret {
 		t.Errorf("the spans come from %v with %v", r.self, r.header)
 	}
 	logged := false

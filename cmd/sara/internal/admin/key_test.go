@@ -90,7 +90,8 @@ func (f *flooded) try(key, code string) {
 func TestNewKeyWorksInAFloodOfUnknownKeys(t *testing.T) {
 	f := newFlooded(t)
 	create := func(a admin.Admin, name string) (sqlstore.APIKey, string, error) {
-		return a.CreateKey(t.Context(), admin.KeyOptions{Prefix: "sara", Plans: policy.DefaultPlans()}, sqlstore.KeySpec{Person: "ann@acme.example", Name: name})
+		return a.CreateKey(t.Context(), admin.KeyOptions{Prefix: "sara", Plans: policy.DefaultPlans()},
+			sqlstore.KeySpec{Person: "ann@acme.example", Name: name})
 	}
 	old, _, err := create(admin.Admin{Store: f.other, Sleep: f.sleep}, "old")
 	if err != nil {

@@ -24,8 +24,9 @@ func (e *LostSitesError) Error() string {
 	if n := len(shown) - shownSites; n > 0 {
 		shown, more = shown[:shownSites], fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("nothing was changed: these credentials do not reach %d of the %d properties of connection %q: %s%s. Use a file of the account that reaches them, "+
-		"or repeat the command with --force to lose them", len(e.Sites), e.Properties, e.Connection, strings.Join(shown, ", "), more)
+	return fmt.Sprintf("nothing was changed: these credentials do not reach %d of the %d properties of connection %q: %s%s. "+
+		"Use a file of the account that reaches them, or repeat the command with --force to lose them",
+		len(e.Sites), e.Properties, e.Connection, strings.Join(shown, ", "), more)
 }
 
 // checkLost returns a *LostSitesError if properties of the connection are not among the sites. A property that could not be read

@@ -22,7 +22,8 @@ func TestGatewayCountsRedisErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gateway, err := OpenGateway(settings.Upstream{}, upstream.Config{Connections: new(sqlstore.Store), Redis: server.Client(), Keyring: keys, Registerer: registry})
+	gateway, err := OpenGateway(settings.Upstream{}, upstream.Config{Connections: new(sqlstore.Store), Redis: server.Client(),
+		Keyring: keys, Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}

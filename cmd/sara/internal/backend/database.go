@@ -214,7 +214,8 @@ func databaseFix(err error) string {
 	case strings.Contains(text, "file is not a database"):
 		return "; it is a file of another kind: name another one, such as sqlite:sara-data/sara.db"
 	case strings.Contains(text, "unable to open database file"): // what SQLite makes of a file of another user, and of a read-only disk
-		return "; this user must be able to read and write the file and its folder: run the command as the user of the server, such as with sara-admin, or name another file"
+		return "; this user must be able to read and write the file and its folder: " +
+			"run the command as the user of the server, such as with sara-admin, or name another file"
 	case strings.Contains(text, "disk I/O error"), strings.Contains(text, "disk is full"): // the first is what SQLite makes of most errors
 		return "; check that its disk has free space (df), and no errors"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), strings.Contains(text, "readonly"):

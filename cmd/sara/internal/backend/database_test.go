@@ -11,7 +11,8 @@ import (
 func TestErrorsOfSQLiteNameTheFix(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"disk I/O error (4874)": "free space", "database or disk is full (13)": "free space", "unable to open database file (14)": "run the command as the user of the server",
+		"disk I/O error (4874)": "free space", "database or disk is full (13)": "free space",
+		"unable to open database file (14)": "run the command as the user of the server",
 	} {
 		err := fmt.Errorf("reach the SQLite database: %w", errors.New(text))
 		if fix := databaseFix(err); !strings.Contains(fix, want) {

@@ -15,7 +15,8 @@ import (
 // ReplaceDatabase fills a database by a restore. It refuses one that another process uses, and one that has accounts, unless it is forced. A
 // file of SQLite is written next to the old one and then renamed, so that a failure changes nothing; kept is the new path of the old
 // file, empty if there was none.
-func ReplaceDatabase(ctx context.Context, s settings.Store, force bool, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
+func ReplaceDatabase(ctx context.Context, s settings.Store, force bool, now time.Time,
+	restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
 	switch {
 	case s.DatabaseURL.File == inMemory:
 		return "", settings.Errorf("SARA_DATABASE_URL", "%v ends with this command: name a file, or a PostgreSQL database", s.DatabaseURL)
@@ -34,7 +35,8 @@ func ReplaceDatabase(ctx context.Context, s settings.Store, force bool, now time
 func checkEmpty(ctx context.Context, s settings.Store, store *sqlstore.Store) error {
 	empty, err := store.IsEmpty(ctx)
 	if err == nil && !empty {
-		err = settings.Errorf("SARA_DATABASE_URL", "%v has accounts: restore into an empty database, or repeat the command with --force, which replaces everything in it", s.DatabaseURL)
+		err = settings.Errorf("SARA_DATABASE_URL", "%v has accounts: restore into an empty database, or repeat the command with --force, "+
+			"which replaces everything in it", s.DatabaseURL)
 	}
 	return err
 }
@@ -77,7 +79,8 @@ func checkIdle(ctx context.Context, s settings.Store, store *sqlstore.Store) err
 }
 
 // replaceFile restores into a new file, and puts it in the place of the old one.
-func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
+func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore func(context.Context, *sqlstore.Store) error) (
+	kept string, err error) {
 	file := s.DatabaseURL.File
 	if err := checkUnused(file); err != nil {
 		return "", err

@@ -55,7 +55,8 @@ func TestFailedReplacementChangesNothing(t *testing.T) {
 
 func TestDatabaseInMemoryIsNotRestored(t *testing.T) {
 	t.Parallel()
-	if _, err := replace(t, settings.Store{DatabaseURL: settings.SQLite(inMemory)}); err == nil || !strings.Contains(err.Error(), "ends with this command") {
+	if _, err := replace(t, settings.Store{DatabaseURL: settings.SQLite(inMemory)}); err == nil ||
+		!strings.Contains(err.Error(), "ends with this command") {
 		t.Errorf("restored into nothing: %v", err)
 	}
 }

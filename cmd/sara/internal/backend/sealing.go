@@ -36,8 +36,8 @@ func CheckSealing(ctx context.Context, store *sqlstore.Store) (sqlstore.Sealing,
 func SealingErrors(s sqlstore.Sealing) (errs []error) {
 	unopened := s.Unopened
 	if !s.Checked() && unopened.Total > 0 {
-		return []error{settings.Errorf("SARA_SECRET_KEY", "connection %q: no secret key: set it to the key that encrypted the credentials%s; a new one cannot open them",
-			unopened.First[0].Name, missingKeys(s))}
+		return []error{settings.Errorf("SARA_SECRET_KEY", "connection %q: no secret key: set it to the key that encrypted the credentials%s; "+
+			"a new one cannot open them", unopened.First[0].Name, missingKeys(s))}
 	}
 	for _, c := range unopened.First {
 		errs = append(errs, settings.Errorf("SARA_SECRET_KEY", "connection %q: %v", c.Name, c.Err))
@@ -69,9 +69,11 @@ func PreviousKeysNote(s sqlstore.Sealing) string {
 		switch {
 		case key.Role != sqlstore.PreviousKey:
 		case key.Connections == 0:
-			notes = append(notes, fmt.Sprintf("no connection needs the previous secret key %s now: remove it from SARA_SECRET_KEY_PREVIOUS of all servers", key.ID))
+			notes = append(notes,
+				fmt.Sprintf("no connection needs the previous secret key %s now: remove it from SARA_SECRET_KEY_PREVIOUS of all servers", key.ID))
 		default:
-			notes = append(notes, fmt.Sprintf("the previous secret key %s is still needed, for %d of the connections: run sara connection reseal", key.ID, key.Connections))
+			notes = append(notes, fmt.Sprintf("the previous secret key %s is still needed, for %d of the connections: run sara connection reseal",
+				key.ID, key.Connections))
 		}
 	}
 	return strings.Join(notes, "; ")

@@ -61,7 +61,8 @@ func (c *accountAdd) Run(ctx context.Context, con *console.Console) error {
 		if err := console.One(c.Output, con.Stdout, recordOfAccount(account)); err != nil {
 			return err
 		}
-		con.Next(c.Output, "add a workspace, which holds connections and properties.", console.CommandLine("workspace", "add", accountReference(ctx, store, account.Name, account.ID), "Main"))
+		con.Next(c.Output, "add a workspace, which holds connections and properties.",
+			console.CommandLine("workspace", "add", accountReference(ctx, store, account.Name, account.ID), "Main"))
 		return nil
 	})
 }

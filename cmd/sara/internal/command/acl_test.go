@@ -34,7 +34,8 @@ func withAccessControl(t *testing.T, file string) (server *redistest.Server, url
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte(password))
-	text := strings.NewReplacer("user default off\n", "user default on nopass ~* &* +@all\n", "PASSWORD_SHA256", hex.EncodeToString(sum[:])).Replace(string(list))
+	text := strings.NewReplacer("user default off\n", "user default on nopass ~* &* +@all\n",
+		"PASSWORD_SHA256", hex.EncodeToString(sum[:])).Replace(string(list))
 	path := filepath.Join(t.TempDir(), "users.acl")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -175,8 +176,9 @@ func useCaches(t *testing.T, client redisconn.Client) {
 		t.Fatal(err)
 	}
 	config := cache.Config{Redis: client, Keyring: keys, Bytes: 1 << 20, Errors: noErrors{}, RedisPatience: clitest.Hurry}
-	request := cache.Request{PropertyID: "p", AccountID: "account", TTL: time.Hour, Query: translate.Query{Site: "sc-domain:example.com", Dimension: translate.ByQuery,
-		Range: translate.DateRange{Start: translate.NewDate(2026, 10, 1), End: translate.NewDate(2026, 10, 31)}, RowLimit: translate.NarrowSample}}
+	request := cache.Request{PropertyID: "p", AccountID: "account", TTL: time.Hour,
+		Query: translate.Query{Site: "sc-domain:example.com", Dimension: translate.ByQuery,
+			Range: translate.DateRange{Start: translate.NewDate(2026, 10, 1), End: translate.NewDate(2026, 10, 31)}, RowLimit: translate.NarrowSample}}
 	request.Fill = func(context.Context) (*translate.Rows, error) {
 		return translate.ReadRows(strings.NewReader(`{"rows":[{"keys":["shoes"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}]}`), translate.ByQuery)
 	}
@@ -202,12 +204,14 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 	allowed := map[string][]string{
 		"counters.acl": {"getrange sara:directory 0 1", "set sara:directory:turn x nx px 1", "setnx sara:change x", "get sara:rest:sc-domain:example.com",
 			"set sara:rest:sc-domain:example.com x px 1000", "scan 0", "unlink sara:c:{p}:0", "publish sara:changed x", "info"},
-		"rows.acl": {"get sara:c:{p}:0", "getrange sara:c:{p}:0 0 1", "set sara:c:{p}:0:lease x px 1 nx", "scan 0", "unlink sara:c:{p}:0", "hget sara:{sara:cache}:sums all", "info"},
+		"rows.acl": {"get sara:c:{p}:0", "getrange sara:c:{p}:0 0 1", "set sara:c:{p}:0:lease x px 1 nx", "scan 0", "unlink sara:c:{p}:0",
+			"hget sara:{sara:cache}:sums all", "info"},
 	}
 	refused := []string{"flushall", "flushdb", "keys *", "config get maxmemory-policy", "config set maxmemory 1", "shutdown", "acl list", "acl whoami",
-		"monitor", "client list", "client kill 127.0.0.1:1", "script flush", "function list", "module list", "replicaof no one", "save", "slowlog get", "randomkey",
-		"dbsize", "rename sara:c:{p}:0 x", "migrate h 1 k 0 1", "dump sara:c:{p}:0", "restore sara:c:{p}:0 0 x", "eval_ro return 0", "select 1", "swapdb 0 1",
-		"get other", "set other x", "unlink other", "hget other x", "get sar", "publish other x", "publish sara:other x", "subscribe other", "psubscribe *"}
+		"monitor", "client list", "client kill 127.0.0.1:1", "script flush", "function list", "module list", "replicaof no one", "save",
+		"slowlog get", "randomkey", "dbsize", "rename sara:c:{p}:0 x", "migrate h 1 k 0 1", "dump sara:c:{p}:0", "restore sara:c:{p}:0 0 x",
+		"eval_ro return 0", "select 1", "swapdb 0 1", "get other", "set other x", "unlink other", "hget other x", "get sar", "publish other x",
+		"publish sara:other x", "subscribe other", "psubscribe *"}
 	for file, commands := range allowed {
 		server, url := withAccessControl(t, file)
 		client := redistest.Open(t, url)
@@ -225,7 +229,8 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 		}
 		denied := slices.Clone(refused)
 		if file == "rows.acl" {
-			denied = append(denied, "get sara:{account}:use", "hget sara:{account}:use dn", "get sara:directory", "get rate:sara:live:p", "publish sara:changed x")
+			denied = append(denied, "get sara:{account}:use", "hget sara:{account}:use dn", "get sara:directory", "get rate:sara:live:p",
+				"publish sara:changed x")
 		}
 		for _, command := range denied {
 			if err := do(command); !redis.HasErrorPrefix(err, "NOPERM") {

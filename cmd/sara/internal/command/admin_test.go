@@ -46,7 +46,8 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("list: %v", list)
 	}
 	rows := columns(c.OK("account", "list"))
-	if !reflect.DeepEqual(rows[0], []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"}) || !slices.Equal(rows[2][:3], []string{"Lapsed", "agency", "2020-02-29"}) {
+	if !reflect.DeepEqual(rows[0], []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"}) ||
+		!slices.Equal(rows[2][:3], []string{"Lapsed", "agency", "2020-02-29"}) {
 		t.Errorf("table: %v", rows)
 	}
 	c.Fails(ExitError, []string{"account", "add", "Acme", "--plan", "pro"}, `account "Acme" already exists`)
@@ -125,7 +126,8 @@ func TestAccountsUsePlansFile(t *testing.T) {
 	t.Parallel()
 	c := clitest.New(t, sara)
 	plans := c.Write("plans.yaml", "plans: {small: {api_access: true, keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, "+
-		"requests_per_day: 1, search_console_calls_per_day: 1, live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1}}\n")
+		"requests_per_day: 1, search_console_calls_per_day: 1, live_calls_per_minute_per_property: 1, retention_months: 1, "+
+		"inspected_urls_per_property: 1}}\n")
 	c.Env = append(c.Env, "SARA_PLANS_FILE="+plans)
 	c.OK("account", "add", "Acme", "--plan", "small")
 	c.OK("account", "plan", "Acme", "none")
@@ -184,7 +186,8 @@ func TestKeys(t *testing.T) {
 	if text, _ := first["key"].(string); !strings.HasPrefix(text, "sara_live_") {
 		t.Errorf("key: %v", first)
 	}
-	if fmt.Sprint(first["scopes"]) != "[properties:read performance:read indexing:read config:read]" || first["expires_at"] != nil || first["workspace"] != nil {
+	if fmt.Sprint(first["scopes"]) != "[properties:read performance:read indexing:read config:read]" || first["expires_at"] != nil ||
+		first["workspace"] != nil {
 		t.Errorf("by default a key has all scopes, no expiry and no restriction: %v", first)
 	}
 
@@ -213,7 +216,8 @@ func TestKeys(t *testing.T) {
 	}
 	c.OK("key", "create", "ann@example.com", "--name", "fourth")
 	c.OK("account", "plan", "Acme", "trial")
-	c.Fails(ExitError, []string{"key", "create", "ann@example.com", "--name", "fifth"}, `account "Acme" is on plan "trial", which has no API access: change the plan with`)
+	c.Fails(ExitError, []string{"key", "create", "ann@example.com", "--name", "fifth"},
+		`account "Acme" is on plan "trial", which has no API access: change the plan with`)
 
 	list := c.Array(clitest.KeyMembers, "key", "list", "ann@example.com")
 	if len(list) != 4 || c.ID(list[0]) != c.ID(first) || list[0]["revoked_at"] == nil {
@@ -284,8 +288,10 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	c.OK("workspace", "add", "Acme", "Web")
 	c.OK("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
 	for args, want := range map[string]string{
-		"--version": "no space left", "version": "no space left", "--help": "no space left", "key create --help": "no space left", "account list": "no space left",
-		"key create ann@example.com --name k": " is stored, but was not printed: revoke it, and create another one: ", "key create ann@example.com --name j --json": "was not printed",
+		"--version": "no space left", "version": "no space left", "--help": "no space left", "key create --help": "no space left",
+		"account list":                               "no space left",
+		"key create ann@example.com --name k":        " is stored, but was not printed: revoke it, and create another one: ",
+		"key create ann@example.com --name j --json": "was not printed",
 	} {
 		var errs strings.Builder
 		if status := sara(t.Context(), strings.Fields(args), c.Env, nil, fullDisk{}, &errs); status != ExitError || !strings.Contains(errs.String(), want) {
@@ -341,7 +347,8 @@ func TestOpenAPINamesBaseURL(t *testing.T) {
 	t.Parallel()
 	c := clitest.New(t, sara)
 	for _, test := range []struct{ want, flag string }{
-		{"http://127.0.0.1:8080", ""}, {"http://127.0.0.1:9999", "--listen=0.0.0.0:9999"}, {"https://api.example.com", "--base-url=https://api.example.com"},
+		{"http://127.0.0.1:8080", ""}, {"http://127.0.0.1:9999", "--listen=0.0.0.0:9999"},
+		{"https://api.example.com", "--base-url=https://api.example.com"},
 	} {
 		var document struct {
 			OpenAPI string
@@ -366,8 +373,8 @@ func TestUsageErrors(t *testing.T) {
 	c.Fails(ExitUsage, []string{"person", "add", "Acme", "ann@example.com", "--workspace", ""}, "--workspace: it is empty: give it a value")
 	for _, flag := range []string{
 		"property add google sc-domain:shop.example --slug", "connection add Main --credentials x.json --name", "collect --property", "inspect --property",
-		"property list --workspace", "archive verify --property", "archive export shop --from 2025-01-01 --to 2025-01-02 --format csv --output", "report --all --key-file",
-		"archive import shop x.csv --format", "account list --config",
+		"property list --workspace", "archive verify --property", "archive export shop --from 2025-01-01 --to 2025-01-02 --format csv --output",
+		"report --all --key-file", "archive import shop x.csv --format", "account list --config",
 	} {
 		words := strings.Fields(flag)
 		c.Fails(ExitUsage, append(words, ""), words[len(words)-1]+": it is empty: leave the flag out, or give it a value")
@@ -400,7 +407,8 @@ func TestMissingPrerequisitesAreReportedFirst(t *testing.T) {
 	without := c.With("SARA_SECRET_KEY=")
 	without.Fails(ExitError, add, "set SARA_SECRET_KEY to 32 random bytes", "keep it: serving needs the same key")
 	c.OK(add...)
-	without.Fails(ExitError, add, "SARA_SECRET_KEY: it is not set: set it to the key that encrypted the stored connections (1); a new one cannot open them")
+	without.Fails(ExitError, add,
+		"SARA_SECRET_KEY: it is not set: set it to the key that encrypted the stored connections (1); a new one cannot open them")
 	c.OK("person", "add", "Acme", "bob@example.com", "--workspace", "Web")
 	if strings.Contains(c.LastErrs, "connection add") {
 		t.Errorf("with a connection: %s", c.LastErrs)

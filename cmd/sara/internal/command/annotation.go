@@ -68,7 +68,8 @@ func (c *annotationList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.List(con, c.Output, console.Each(annotations, recordOfAnnotation), "the property has no annotation yet: add one.", console.CommandLine("annotation", "add", c.Property, "--date", "DATE", "--title", "TITLE"))
+		return console.List(con, c.Output, console.Each(annotations, recordOfAnnotation), "the property has no annotation yet: add one.",
+			console.CommandLine("annotation", "add", c.Property, "--date", "DATE", "--title", "TITLE"))
 	})
 }
 

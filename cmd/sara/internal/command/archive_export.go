@@ -97,7 +97,8 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, history *archive.History, format archive.Format, p sqlstore.Property) error {
+func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, history *archive.History, format archive.Format,
+	p sqlstore.Property) error {
 	records := history.Export(ctx, p.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
 	if c.toStdout() {
 		return archive.WriteRecords(con.Stdout, format, records)
@@ -111,7 +112,8 @@ func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, hi
 }
 
 // exportFolder writes a file for each property and month that has rows, and one with the properties.
-func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, store *sqlstore.Store, history *archive.History, format archive.Format, properties []sqlstore.Property) error {
+func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, store *sqlstore.Store, history *archive.History,
+	format archive.Format, properties []sqlstore.Property) error {
 	entries, err := os.ReadDir(c.Output)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -164,12 +166,14 @@ func (c *archiveExport) noteOthers(con *console.Console, written []string) error
 	if len(others) == 0 {
 		return nil
 	}
-	_, err = fmt.Fprintf(con.Stderr, "sara: files of an earlier export are in %s, too, and part of the table: %d, first %s\n", c.Output, len(others), others[0])
+	_, err = fmt.Fprintf(con.Stderr, "sara: files of an earlier export are in %s, too, and part of the table: %d, first %s\n",
+		c.Output, len(others), others[0])
 	return err
 }
 
 // exportMonths writes a file for each month that has rows, and returns their paths.
-func (c *archiveExport) exportMonths(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, folder string) (files []string, err error) {
+func (c *archiveExport) exportMonths(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property,
+	folder string) (files []string, err error) {
 	inventory, err := history.Days(ctx, p.ID)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Site, err)
@@ -199,7 +203,8 @@ func (c *archiveExport) exportMonths(ctx context.Context, history *archive.Histo
 }
 
 // writeMonth writes a file unless it would have no rows.
-func writeMonth(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, days translate.DateRange, path string) (written bool, err error) {
+func writeMonth(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, days translate.DateRange,
+	path string) (written bool, err error) {
 	for _, err := range history.Export(ctx, p.ID, days) { // reads up to the first row
 		if err != nil {
 			return false, err

@@ -52,7 +52,8 @@ func writeProperties(folder string, list []partition) error {
 		err := out.Write([]string{"property", "id", "gsc_property", "domain", "type", "display_name", "archived"})
 		for _, part := range list {
 			p := part.property
-			err = errors.Join(err, out.Write([]string{part.name, p.ID, p.Site, p.Host, p.Type, archive.GuardFormula(p.DisplayName), console.YesNo(p.Archived)}))
+			err = errors.Join(err, out.Write([]string{part.name, p.ID, p.Site, p.Host, p.Type, archive.GuardFormula(p.DisplayName),
+				console.YesNo(p.Archived)}))
 		}
 		out.Flush()
 		return errors.Join(err, out.Error())

@@ -35,13 +35,14 @@ func TestManyPropertiesAreExportedIntoAFolder(t *testing.T) {
 	if said := c.OK("archive", "export", "*", "--output", folder); said != "3 months of 2 properties are in "+folder+"\n" {
 		t.Errorf("it prints %q", said)
 	}
-	want := "properties.csv property=copy-example/month=2024-12/data.parquet property=shop-example/month=2025-01/data.parquet property=shop-example/month=2025-02/data.parquet"
+	want := "properties.csv property=copy-example/month=2024-12/data.parquet " +
+		"property=shop-example/month=2025-01/data.parquet property=shop-example/month=2025-02/data.parquet"
 	if got := strings.Join(filesBelow(t, folder), " "); got != want {
 		t.Errorf("the files are %s, want %s", got, want)
 	}
 	properties, err := os.ReadFile(filepath.Join(folder, "properties.csv"))
-	if lines := strings.Split(string(properties), "\n"); err != nil || len(lines) != 4 || lines[0] != "property,id,gsc_property,domain,type,display_name,archived" ||
-		!strings.Contains(string(properties), "\nshop-example,") {
+	if lines := strings.Split(string(properties), "\n"); err != nil || len(lines) != 4 ||
+		lines[0] != "property,id,gsc_property,domain,type,display_name,archived" || !strings.Contains(string(properties), "\nshop-example,") {
 		t.Errorf("properties: %v\n%s", err, properties)
 	}
 	// Each file can be imported again.
@@ -82,7 +83,8 @@ func TestExportDeletesWhatIsStaleInItsFolder(t *testing.T) {
 	for _, p := range c.Array(clitest.PropertyMembers, "property", "list") {
 		ids[p["gsc_property"]] = c.ID(p)
 	}
-	c.Write("export/properties.csv", "property,id,gsc_property\n../export,none,x\nshop-2,"+ids[clitest.ShopSite]+",x\nrenamed,"+ids[clitest.CopySite]+",x\ncopy-example,removed,x\n")
+	c.Write("export/properties.csv", "property,id,gsc_property\n../export,none,x\nshop-2,"+ids[clitest.ShopSite]+",x\nrenamed,"+
+		ids[clitest.CopySite]+",x\ncopy-example,removed,x\n")
 	for _, name := range []string{"shop-2", "renamed", "mine"} {
 		if err := os.MkdirAll(c.Path("export/property="+name), 0o700); err != nil {
 			t.Fatal(err)
@@ -91,7 +93,8 @@ func TestExportDeletesWhatIsStaleInItsFolder(t *testing.T) {
 	}
 	c.Write("export/property=copy-example/month=2024-12/data.csv", "of a removed property with the same name")
 	c.OK("archive", "export", "copy*", "--output", folder, "--force")
-	want := "properties.csv property=copy-example/month=2024-12/data.parquet property=mine/data.csv property=shop-2/data.csv property=shop-example/month=2024-12/data.parquet property=shop-example/notes.txt"
+	want := "properties.csv property=copy-example/month=2024-12/data.parquet property=mine/data.csv property=shop-2/data.csv " +
+		"property=shop-example/month=2024-12/data.parquet property=shop-example/notes.txt"
 	if got := strings.Join(filesBelow(t, folder), " "); got != want {
 		t.Errorf("the files are %s, want %s", got, want)
 	}
@@ -206,7 +209,8 @@ func TestSearchConsoleExportsAreImported(t *testing.T) {
 	if done["rows_read"] != 2. || done["first_day"] != "2025-01-30" || done["days_archived"] != 2. {
 		t.Errorf("imported %v", done)
 	}
-	for _, want := range []string{"only the totals of 2 days are imported, from Dates.csv", "1 days after", "Pages.csv, Queries.csv: not imported, because they have sums of the whole period"} {
+	for _, want := range []string{"only the totals of 2 days are imported, from Dates.csv", "1 days after",
+		"Pages.csv, Queries.csv: not imported, because they have sums of the whole period"} {
 		if !strings.Contains(c.LastErrs, want) {
 			t.Errorf("it lacks %q:\n%s", want, c.LastErrs)
 		}

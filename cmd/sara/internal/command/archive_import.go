@@ -102,7 +102,8 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 
 // warnOfDeletion says which archived days the next collection deletes, because the plan does not keep them. A plan that keeps nothing
 // deletes nothing, and nor does a property that is archived: neither is collected.
-func (c *archiveImport) warnOfDeletion(ctx context.Context, con *console.Console, store *sqlstore.Store, p sqlstore.Property, first *translate.Date) error {
+func (c *archiveImport) warnOfDeletion(ctx context.Context, con *console.Console, store *sqlstore.Store, p sqlstore.Property,
+	first *translate.Date) error {
 	workspace, err := store.Workspace(ctx, p.WorkspaceID)
 	if err != nil {
 		return err
@@ -117,13 +118,15 @@ func (c *archiveImport) warnOfDeletion(ctx context.Context, con *console.Console
 	}
 	kept, err := firstKept(con, months)
 	if err == nil && *first < kept {
-		c.note(con, "the plan %s keeps %d months of history: the next collection deletes the days before %s, unless sara account plan changes it", account.Plan, months, kept)
+		c.note(con, "the plan %s keeps %d months of history: the next collection deletes the days before %s, "+
+			"unless sara account plan changes it", account.Plan, months, kept)
 	}
 	return err
 }
 
 // read imports the files.
-func (c *archiveImport) read(ctx context.Context, con *console.Console, history *archive.History, property sqlstore.Property) (none archiveImportRecord, err error) {
+func (c *archiveImport) read(ctx context.Context, con *console.Console, history *archive.History, property sqlstore.Property) (
+	none archiveImportRecord, err error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return none, err
@@ -159,7 +162,8 @@ func (c *archiveImport) record(con *console.Console, r archive.ImportResult) arc
 }
 
 // readRecords imports files with the six columns.
-func (c *archiveImport) readRecords(ctx context.Context, history *archive.History, property string, files []string, options archive.ImportOptions) (archive.ImportResult, error) {
+func (c *archiveImport) readRecords(ctx context.Context, history *archive.History, property string, files []string,
+	options archive.ImportOptions) (archive.ImportResult, error) {
 	if _, err := c.format(); len(c.Paths) == 1 && err == nil && isFile(c.Paths[0]) {
 		return c.readFile(ctx, history, property, options)
 	}
@@ -167,7 +171,8 @@ func (c *archiveImport) readRecords(ctx context.Context, history *archive.Histor
 }
 
 // readFile imports the only file, which has the six columns.
-func (c *archiveImport) readFile(ctx context.Context, history *archive.History, property string, options archive.ImportOptions) (none archive.ImportResult, err error) {
+func (c *archiveImport) readFile(ctx context.Context, history *archive.History, property string, options archive.ImportOptions) (
+	none archive.ImportResult, err error) {
 	defer func() { err = c.locate(err) }()
 	format, err := c.format()
 	if err != nil {
@@ -219,8 +224,8 @@ func (c *archiveImport) isSearchConsole() bool {
 }
 
 // readSearchConsole imports the daily totals, and says what cannot be imported.
-func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Console, history *archive.History, property string, options archive.ImportOptions) (
-	result archive.ImportResult, err error) {
+func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Console, history *archive.History, property string,
+	options archive.ImportOptions) (result archive.ImportResult, err error) {
 	defer func() { err = c.locate(err) }()
 	path := c.Paths[0]
 	files := os.DirFS(path)

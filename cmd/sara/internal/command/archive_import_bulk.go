@@ -80,7 +80,8 @@ func (c *archiveImport) reportBulkExport(con *console.Console, site string, r bu
 	} else {
 		c.noteDays(con, r.TotalsOnly, "without pages, which the files lack: their pages stay missing")
 	}
-	c.noteDays(con, r.PagesOnly, "left out: they have pages in the files and totals neither there nor in the archive; import searchdata_site_impression with them")
+	c.noteDays(con, r.PagesOnly, "left out: they have pages in the files and totals neither there nor in the archive; "+
+		"import searchdata_site_impression with them")
 	c.noteDays(con, r.UnloggedDays, "left out: the export log lacks them")
 	c.noteDays(con, r.Zero, "archived as days without web searches")
 	if r.Resumed {
@@ -111,7 +112,8 @@ func (c *archiveImport) reportDiffering(con *console.Console, differing []archiv
 		days := byDimension[by]
 		slices.SortFunc(days, func(a, b archive.Difference) int { return cmp.Compare(a.Date, b.Date) })
 		c.noteDays(con, console.Each(days, func(d archive.Difference) translate.Date { return d.Date }),
-			fmt.Sprintf("of dimension %s kept as archived, although the files have other clicks or impressions; --replace takes those", archive.DimensionName(by)))
+			fmt.Sprintf("of dimension %s kept as archived, although the files have other clicks or impressions; --replace takes those",
+				archive.DimensionName(by)))
 		if by == translate.ByDate && len(days) > 0 {
 			d := days[0]
 			c.note(con, "%s: archived %d clicks, %d impressions; in the files %d clicks, %d impressions", d.Date, d.Archived.Clicks, d.Archived.Impressions,

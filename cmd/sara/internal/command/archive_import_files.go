@@ -42,7 +42,8 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 		}
 	}
 	if len(files.records) > 0 && len(files.tables) > 0 {
-		return files, fmt.Errorf("%s has the columns of an archive, and %s those of the bulk export: import one after the other", files.records[0], files.tables[0].Path)
+		return files, fmt.Errorf("%s has the columns of an archive, and %s those of the bulk export: import one after the other",
+			files.records[0], files.tables[0].Path)
 	}
 	if names := partitions(files.records); len(names) > 1 {
 		return files, fmt.Errorf("the files are of several properties (%s): import those of one at a time", strings.Join(names, ", "))

@@ -61,8 +61,8 @@ func (p *importProgress) set(text string, done, total int64) {
 
 // Reading implements bulkexport.Progress.
 func (p *importProgress) Reading(done, total, rows int64) {
-	p.set(fmt.Sprintf("reading %s files: %s of %s, %s rows", humanize.Comma(int64(p.files)), humanize.IBytes(uint64(done)), humanize.IBytes(uint64(total)), humanize.Comma(rows)),
-		done, total)
+	p.set(fmt.Sprintf("reading %s files: %s of %s, %s rows", humanize.Comma(int64(p.files)), humanize.IBytes(uint64(done)),
+		humanize.IBytes(uint64(total)), humanize.Comma(rows)), done, total)
 }
 
 // Writing implements bulkexport.Progress.

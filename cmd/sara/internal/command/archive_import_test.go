@@ -60,18 +60,21 @@ func TestImportOfBulkExport(t *testing.T) {
 	if err := os.MkdirAll(c.Path("export/.tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"_SUCCESS": "", ".hidden.csv": "x,y\n", ".tmp/site.csv": someSite, "readme.md": "How we export, and why\n", "empty.csv": ""} {
+	for name, text := range map[string]string{"_SUCCESS": "", ".hidden.csv": "x,y\n", ".tmp/site.csv": someSite,
+		"readme.md": "How we export, and why\n", "empty.csv": ""} {
 		c.Write("export/"+name, text)
 	}
 	pack(c, "export/site-000000000000.csv.gz", someSite)
 	c.Write("export/url.csv", someURLs)
 	done := c.Object(importMembers, "archive", "import", clitest.ShopSite, c.Path("export"), "--temp", c.Path("temp"))
-	for member, want := range map[string]any{"rows_read": 7., "days_archived": 9., "days_kept": 0., "rows_skipped": 2., "first_day": "2025-01-30", "last_day": "2025-01-31"} {
+	for member, want := range map[string]any{"rows_read": 7., "days_archived": 9., "days_kept": 0., "rows_skipped": 2.,
+		"first_day": "2025-01-30", "last_day": "2025-01-31"} {
 		if done[member] != want {
 			t.Errorf("%s is %v, want %v", member, done[member], want)
 		}
 	}
-	for _, want := range []string{"left out: 1 row of other properties", "left out: 1 row of other searches", "readme.md is left out", "empty.csv is left out", "1 day (2025-01-31) without pages"} {
+	for _, want := range []string{"left out: 1 row of other properties", "left out: 1 row of other searches", "readme.md is left out",
+		"empty.csv is left out", "1 day (2025-01-31) without pages"} {
 		if !strings.Contains(c.LastErrs, want) {
 			t.Errorf("standard error lacks %q:\n%s", want, c.LastErrs)
 		}
@@ -84,11 +87,13 @@ func TestImportOfBulkExport(t *testing.T) {
 	}
 	// Again, with other figures, by a pattern and a name of the same file.
 	c.Write("export/site.csv", strings.ReplaceAll(someSite, ",10,2,10\n", ",10,3,10\n"))
-	done = c.Object(importMembers, "archive", "import", clitest.ShopSite, c.Path("export/s*.csv"), c.Path("export/site.csv"), c.Path("export/url.csv"), "--temp", c.Path("temp"))
+	done = c.Object(importMembers, "archive", "import", clitest.ShopSite, c.Path("export/s*.csv"), c.Path("export/site.csv"),
+		c.Path("export/url.csv"), "--temp", c.Path("temp"))
 	if done["days_archived"] != 0. || done["days_differing"] != 4. || done["rows_read"] != 7. {
 		t.Errorf("a second import: %v", done)
 	}
-	for _, want := range []string{"1 day (2025-01-30) of dimension total kept as archived", "2025-01-30: archived 4 clicks, 41 impressions; in the files 5 clicks, 41 impressions"} {
+	for _, want := range []string{"1 day (2025-01-30) of dimension total kept as archived",
+		"2025-01-30: archived 4 clicks, 41 impressions; in the files 5 clicks, 41 impressions"} {
 		if !strings.Contains(c.LastErrs, want) {
 			t.Errorf("standard error lacks %q:\n%s", want, c.LastErrs)
 		}
@@ -107,11 +112,17 @@ func TestBadBulkExportsChangeNothing(t *testing.T) {
 		{"other properties", map[string]string{"site.csv": siteHeader + "2025-01-30,sc-domain:other.example,elm,false,deu,WEB,DESKTOP,1,1,0\n"},
 			[]string{"no rows of sc-domain:shop.example, only of the site_url sc-domain:other.example"}},
 		{"no header", map[string]string{"a.csv": someSite, "b.csv": noHeader}, []string{"b.csv: it has no header line", "header=true"}},
-		{"other columns", map[string]string{"a.json": `{"data_date":"2025-01-30","clicks":"1"}`}, []string{"a.json: its columns are those of neither table"}},
+		{"other columns", map[string]string{"a.json": `{"data_date":"2025-01-30","clicks":"1"}`},
+			[]string{"a.json: its columns are those of neither table"}},
 		{"missing column", map[string]string{"a.csv": "data_date,site_url,clicks,sum_top_position\n"}, []string{"a.csv: column search_type is missing"}},
-		{"both kinds", map[string]string{"a.csv": someSite, "b.csv": clitest.CSVHeader + clitest.SomeHistory}, []string{"b.csv has the columns of an archive", "a.csv those of the bulk export"}},
-		{"bad day", map[string]string{"a.csv": someSite, "b.csv": siteHeader + "2025-02-30,sc-domain:shop.example,elm,false,deu,WEB,DESKTOP,1,1,0\n"}, []string{`b.csv: row 1: data_date is "2025-02-30"`}},
-		{"clicks without impressions", map[string]string{"a.csv": siteHeader + "2025-02-20,sc-domain:shop.example,elm,false,deu,WEB,DESKTOP,1,2,0\n"}, []string{"a.csv: row 1: 2 clicks, 1 impressions"}},
+		{"both kinds", map[string]string{"a.csv": someSite, "b.csv": clitest.CSVHeader + clitest.SomeHistory},
+			[]string{"b.csv has the columns of an archive", "a.csv those of the bulk export"}},
+		{"bad day",
+			map[string]string{"a.csv": someSite, "b.csv": siteHeader + "2025-02-30,sc-domain:shop.example,elm,false,deu,WEB,DESKTOP,1,1,0\n"},
+			[]string{`b.csv: row 1: data_date is "2025-02-30"`}},
+		{"clicks without impressions",
+			map[string]string{"a.csv": siteHeader + "2025-02-20,sc-domain:shop.example,elm,false,deu,WEB,DESKTOP,1,2,0\n"},
+			[]string{"a.csv: row 1: 2 clicks, 1 impressions"}},
 		{"torn", map[string]string{"a.csv": someSite, "b.csv.gz": "\x1f\x8b\x08\x00\x00\x00"}, []string{"b.csv.gz: gzip: "}},
 		{"nothing", map[string]string{"_SUCCESS": ""}, []string{"there is no file"}},
 	} {
@@ -124,9 +135,11 @@ func TestBadBulkExportsChangeNothing(t *testing.T) {
 		}
 		c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, folder, "--temp", c.Path("temp")}, test.want...)
 	}
-	c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, c.Write("alone.csv", noHeader)}, "alone.csv: it has no header line", "header=true")
+	c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, c.Write("alone.csv", noHeader)},
+		"alone.csv: it has no header line", "header=true")
 	c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, c.Path("none-*.csv"), "--temp", c.Path("temp")}, "none-*.csv: no file matches")
-	c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, c.Write("good.csv", someSite), "--temp", c.Path("temp"), "--export-log", c.Path("good.csv")}, "it is not the table ExportLog")
+	c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, c.Write("good.csv", someSite), "--temp", c.Path("temp"),
+		"--export-log", c.Path("good.csv")}, "it is not the table ExportLog")
 	if got := exportCSV(c, clitest.ShopSite, "2025-01-01", "2025-12-31", "csv"); got != clitest.CSVHeader {
 		t.Errorf("archived:\n%s", got)
 	}
@@ -142,7 +155,8 @@ func TestShardsOfAnArchiveAreImported(t *testing.T) {
 	if got := exportCSV(c, clitest.ShopSite, "2025-01-01", "2025-03-01", "csv"); got != clitest.CSVHeader+clitest.SomeHistory {
 		t.Errorf("archived:\n%s", got)
 	}
-	c.Fails(ExitError, []string{"archive", "import", clitest.CopySite, c.Write("a.csv", clitest.CSVHeader+"2025-01-01,total,,1,2,3\n"), c.Write("b.csv", clitest.CSVHeader+"2025-01-01,total,,1,2,3\n")},
+	c.Fails(ExitError, []string{"archive", "import", clitest.CopySite,
+		c.Write("a.csv", clitest.CSVHeader+"2025-01-01,total,,1,2,3\n"), c.Write("b.csv", clitest.CSVHeader+"2025-01-01,total,,1,2,3\n")},
 		"b.csv: row 1, column key: 2025-01-01 total \"\" is already in "+c.Path("a.csv")+": row 1", "nothing has been imported")
 }
 
@@ -161,11 +175,13 @@ func TestInterruptedBulkImportContinues(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewArchiveCLI(t, sara)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	args := []string{"archive", "import", clitest.ShopSite, c.Write("empty.csv", ""), c.Write("site.csv", someSite), c.Write("url.csv", someURLs), "--temp", c.Path("temp")}
+	args := []string{"archive", "import", clitest.ShopSite, c.Write("empty.csv", ""), c.Write("site.csv", someSite),
+		c.Write("url.csv", someURLs), "--temp", c.Path("temp")}
 	// The note that a file is empty is written before files are read.
 	out, errs := new(bytes.Buffer), &cancelingWriter{cancel: func() { cancel(Interruption{os.Interrupt}) }}
 	status := sara(ctx, args, c.Env, nil, out, errs)
-	if status != 130 || !strings.Contains(errs.String(), "what was read is kept in "+c.Path("temp")) || !strings.Contains(errs.String(), "sara: interrupted\n") {
+	if status != 130 || !strings.Contains(errs.String(), "what was read is kept in "+c.Path("temp")) ||
+		!strings.Contains(errs.String(), "sara: interrupted\n") {
 		t.Errorf("status %d: %s", status, &errs.Buffer)
 	}
 	if got := exportCSV(c, clitest.ShopSite, "2025-01-01", "2025-03-01", "csv"); got != clitest.CSVHeader {
@@ -208,8 +224,10 @@ func TestImportWarnsOfDaysThatThePlanDoesNotKeep(t *testing.T) {
 func TestQueryForBigQuery(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewArchiveCLI(t, sara)
-	got := c.OK("archive", "bigquery-sql", "shop.example", "--dataset", "my-project.searchconsole", "--from", "2024-01-01", "--to", "2024-12-31", "--uri", "gs://mine/a/sara-*.parquet")
-	for _, want := range []string{"EXPORT DATA OPTIONS(uri='gs://mine/a/sara-*.parquet', format='PARQUET'", "FROM `my-project.searchconsole.searchdata_site_impression`",
+	got := c.OK("archive", "bigquery-sql", "shop.example", "--dataset", "my-project.searchconsole",
+		"--from", "2024-01-01", "--to", "2024-12-31", "--uri", "gs://mine/a/sara-*.parquet")
+	for _, want := range []string{"EXPORT DATA OPTIONS(uri='gs://mine/a/sara-*.parquet', format='PARQUET'",
+		"FROM `my-project.searchconsole.searchdata_site_impression`",
 		"BETWEEN DATE '2024-01-01' AND DATE '2024-12-31' AND site_url = 'sc-domain:shop.example'", "`my-project.searchconsole.ExportLog`"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the query lacks %q:\n%s", want, got)
@@ -218,11 +236,13 @@ func TestQueryForBigQuery(t *testing.T) {
 	if strings.Contains(got, "{") && !strings.Contains(got, "{3}") {
 		t.Errorf("a placeholder is left:\n%s", got)
 	}
-	for _, bad := range [][]string{{"--dataset", "a`; DROP TABLE x"}, {"--dataset", "a.b.c;"}, {"--dataset", "d", "--uri", "gs://b/x'*"}, {"--dataset", "d", "--uri", "s3://b/*"}} {
+	for _, bad := range [][]string{{"--dataset", "a`; DROP TABLE x"}, {"--dataset", "a.b.c;"}, {"--dataset", "d", "--uri", "gs://b/x'*"},
+		{"--dataset", "d", "--uri", "s3://b/*"}} {
 		c.Fails(ExitUsage, append([]string{"archive", "bigquery-sql", clitest.ShopSite}, bad...), "is not a ")
 	}
 	c.Fails(ExitUsage, []string{"archive", "bigquery-sql", clitest.ShopSite}, "--dataset")
-	c.Fails(ExitUsage, []string{"archive", "bigquery-sql", clitest.ShopSite, "--dataset", "d", "--from", "2025-01-02", "--to", "2025-01-01"}, "--from 2025-01-02 is after --to 2025-01-01")
+	c.Fails(ExitUsage, []string{"archive", "bigquery-sql", clitest.ShopSite, "--dataset", "d", "--from", "2025-01-02", "--to", "2025-01-01"},
+		"--from 2025-01-02 is after --to 2025-01-01")
 }
 
 func TestProgressOfAnImport(t *testing.T) {
@@ -236,7 +256,9 @@ func TestProgressOfAnImport(t *testing.T) {
 	p.print()
 	p.Writing(0, 16)
 	p.print()
-	want := "reading 3 files: 0 B of 4.0 MiB, 0 rows\nreading 3 files: 1.0 MiB of 4.0 MiB, 12,345 rows (25 %), about 0s left\narchiving: 0 of 16 months\n"
+	want := "reading 3 files: 0 B of 4.0 MiB, 0 rows\n" +
+		"reading 3 files: 1.0 MiB of 4.0 MiB, 12,345 rows (25 %), about 0s left\n" +
+		"archiving: 0 of 16 months\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", &out, want)
 	}
@@ -258,7 +280,8 @@ func TestImportsOfTheLastDaysAreNotFinal(t *testing.T) {
 	for _, day := range []translate.Date{settled, changing} {
 		site += day.String() + ",sc-domain:shop.example,alder,false,deu,WEB,MOBILE,10,2,10\n"
 	}
-	for name, paths := range map[string][]string{"a file": {c.Write("both.csv", clitest.CSVHeader+row(settled)+row(changing))}, "files": {old, fresh}, "a bulk export": {c.Write("site.csv", site)}} {
+	for name, paths := range map[string][]string{"a file": {c.Write("both.csv", clitest.CSVHeader+row(settled)+row(changing))},
+		"files": {old, fresh}, "a bulk export": {c.Write("site.csv", site)}} {
 		id := c.ID(c.Object(importMembers, append([]string{"archive", "import", clitest.ShopSite, "--replace", "--temp", c.Path("temp")}, paths...)...))
 		history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(c.Path("archive"))}, time.Now) // which has nothing in memory
 		if err != nil {

@@ -85,7 +85,8 @@ func TestPlanMatchesCollector(t *testing.T) {
 	}
 	const fast = 100_000_000
 	source := new(countingGateway)
-	property := collector.Property{Target: upstream.Target{PropertyID: "0b0e8a52-6f0e-4c62-9a57-0f3a1a5e7c11", Site: clitest.ShopSite}, RetentionMonths: 1}
+	property := collector.Property{RetentionMonths: 1,
+		Target: upstream.Target{PropertyID: "0b0e8a52-6f0e-4c62-9a57-0f3a1a5e7c11", Site: clitest.ShopSite}}
 	current := func(context.Context, string) (collector.Property, bool, error) { return property, true, nil }
 	c, err := collector.New(collector.Config{History: history, Gateway: source, Store: noStore{}, Current: current, PerSite: fast, PerConnection: fast,
 		RunConfig: schedule.RunConfig{Now: func() time.Time { return now }, Total: fast}})

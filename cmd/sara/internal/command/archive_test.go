@@ -165,7 +165,8 @@ func TestBadImportsChangeNothing(t *testing.T) {
 	for _, test := range []struct{ file, text, want string }{
 		{"bad.csv", clitest.CSVHeader + good + "2025-02-30,total,,1,2,3\n", `line 3, column date: "2025-02-30"`},
 		{"bad.csv", clitest.CSVHeader + good + tomorrow.String() + ",total,,1,2,3\n", "line 3, column date: " + tomorrow.String() + " is after "},
-		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,queries,a,1,2,3\n", `line 3, column dimension: "queries" is not query, page, country, device or total`},
+		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,queries,a,1,2,3\n",
+			`line 3, column dimension: "queries" is not query, page, country, device or total`},
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,,1,2,3\n", "line 3, column key: it is empty"},
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-02,total,x,1,2,3\n", `line 3, column key: "x"`},
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,a,-1,2,3\n", `line 3, column clicks: "-1"`},
@@ -233,17 +234,23 @@ func TestArchiveCommandLines(t *testing.T) {
 		{ExitUsage, export(clitest.ShopSite, "--from", "2025-01-01", "--to", "2025-01-02"), []string{"--format", "sara archive export --help"}},
 		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01"), []string{"--to"}},
 		{ExitUsage, export(clitest.ShopSite, "--format", "xml", "--from", "2025-01-01", "--to", "2025-01-02"), []string{"csv", "parquet", `"xml"`}},
-		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-02", "--to", "2025-01-01"), []string{"--from 2025-01-02 is after --to 2025-01-01"}},
+		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-02", "--to", "2025-01-01"),
+			[]string{"--from 2025-01-02 is after --to 2025-01-01"}},
 		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-32", "--to", "2025-02-01"), []string{"--from", "YYYY-MM-DD"}},
-		{ExitError, export("nowhere.example", "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02"), []string{`there is no property "nowhere.example"`, "sara property list"}},
-		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.Folder), []string{c.Folder + " is not a regular file"}},
-		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.Path("no/such")), []string{c.Path("no/such")}},
-		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"), []string{"SARA_ARCHIVE_URL (--archive-url): ftp://x: "}},
+		{ExitError, export("nowhere.example", "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02"),
+			[]string{`there is no property "nowhere.example"`, "sara property list"}},
+		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.Folder),
+			[]string{c.Folder + " is not a regular file"}},
+		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.Path("no/such")),
+			[]string{c.Path("no/such")}},
+		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"),
+			[]string{"SARA_ARCHIVE_URL (--archive-url): ftp://x: "}},
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite}, []string{"<path>"}},
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite, c.Path("history.txt")}, []string{`"txt" is not csv, jsonl or parquet`, "--format"}},
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite, c.Path("history")}, []string{"--format"}},
 		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Path("none.csv")}, []string{"none.csv", "no such file"}},
-		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Folder, "--format", "csv"}, []string{"sara: " + c.Folder + ": it is not a regular file"}},
+		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Folder, "--format", "csv"},
+			[]string{"sara: " + c.Folder + ": it is not a regular file"}},
 		{ExitError, []string{"archive", "import", clitest.ShopSite, pipe, "--format", "csv"}, []string{"sara: " + pipe + ": it is not a regular file"}},
 		{ExitError, []string{"archive", "import", clitest.ShopSite, pipe}, []string{pipe + ": it is not a regular file"}},
 		{ExitUsage, export("shop*", "--output", "-"), []string{"--output is missing: name the folder"}},
@@ -252,7 +259,8 @@ func TestArchiveCommandLines(t *testing.T) {
 		c.Fails(test.status, test.args, test.want...)
 	}
 	noPartsLeft(c)
-	if said := c.OK(export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", "-")...); said != clitest.CSVHeader {
+	toStdout := export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", "-")
+	if said := c.OK(toStdout...); said != clitest.CSVHeader {
 		t.Errorf("to standard output: %q", said)
 	}
 	c.OK("archive", "import", clitest.ShopSite, "--format", "csv", c.Write("history.txt", clitest.CSVHeader+clitest.SomeHistory))

@@ -53,7 +53,8 @@ func (archiveVerifyRecord) Header() []string {
 }
 
 func (r archiveVerifyRecord) Cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.Objects), strconv.FormatInt(r.Bytes, 10), strconv.Itoa(r.Days), strconv.Itoa(r.Rows), strconv.Itoa(len(r.Gaps)), strconv.Itoa(len(r.Problems)), r.ID}
+	return []string{r.GSCProperty, strconv.Itoa(r.Objects), strconv.FormatInt(r.Bytes, 10), strconv.Itoa(r.Days), strconv.Itoa(r.Rows),
+		strconv.Itoa(len(r.Gaps)), strconv.Itoa(len(r.Problems)), r.ID}
 }
 
 func (c *archiveVerify) Run(ctx context.Context, con *console.Console) error {
@@ -91,7 +92,8 @@ func verifyProgress(w io.Writer, properties int) (advance, end func()) {
 		return func() {}, func() {}
 	}
 	bar := progressbar.NewOptions(properties, progressbar.OptionSetWriter(w), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString("properties"), progressbar.OptionThrottle(redraw), progressbar.OptionClearOnFinish())
+		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString("properties"), progressbar.OptionThrottle(redraw),
+		progressbar.OptionClearOnFinish())
 	return func() { _ = bar.Add(1) }, func() { _ = bar.Finish() } // an error would go to the same terminal
 }
 

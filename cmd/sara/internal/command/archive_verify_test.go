@@ -44,11 +44,12 @@ func TestArchiveVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, table, said := c.Run("archive", "verify")
-	if status != ExitError || !strings.Contains(table, clitest.ShopSite+": 2025-02 is damaged: ") || !strings.Contains(said, "1 month of the archive is damaged or missing") ||
-		!strings.Contains(said, "archive verify --repair") {
+	if status != ExitError || !strings.Contains(table, clitest.ShopSite+": 2025-02 is damaged: ") ||
+		!strings.Contains(said, "1 month of the archive is damaged or missing") || !strings.Contains(said, "archive verify --repair") {
 		t.Errorf("status %d\n%s\n%s", status, table, said)
 	}
-	if said := c.OK("archive", "verify", "--property", clitest.CopySite); !strings.Contains(said, clitest.CopySite) || strings.Contains(said, clitest.ShopSite) {
+	if said := c.OK("archive", "verify", "--property", clitest.CopySite); !strings.Contains(said, clitest.CopySite) ||
+		strings.Contains(said, clitest.ShopSite) {
 		t.Errorf("of one property:\n%s", said)
 	}
 	problems := of("--repair")["problems"].([]any)

@@ -71,7 +71,8 @@ func (c *auditList) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		records := console.Each(entries, func(e sqlstore.AuditEntry) auditRecord {
-			return auditRecord{ID: e.ID, At: console.Timestamp(e.At), Actor: e.Actor, Action: e.Action, Subject: e.Subject, AccountID: e.AccountID, Details: e.Details}
+			return auditRecord{ID: e.ID, At: console.Timestamp(e.At), Actor: e.Actor, Action: e.Action, Subject: e.Subject,
+				AccountID: e.AccountID, Details: e.Details}
 		})
 		return console.List(con, c.Output, records, "no change matches; list those of all accounts.", console.CommandLine("audit", "list"))
 	})

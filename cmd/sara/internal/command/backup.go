@@ -59,7 +59,8 @@ func (backupRecord) Header() []string {
 }
 
 func (r backupRecord) Cells() []string {
-	return []string{r.Folder, r.CreatedAt, r.Database, strconv.Itoa(r.Rows), strconv.Itoa(r.Objects), humanize.IBytes(uint64(r.Bytes)), strings.Join(r.SecretKeys, " ")}
+	return []string{r.Folder, r.CreatedAt, r.Database, strconv.Itoa(r.Rows), strconv.Itoa(r.Objects), humanize.IBytes(uint64(r.Bytes)),
+		strings.Join(r.SecretKeys, " ")}
 }
 
 func (c *backupCommand) Run(ctx context.Context, con *console.Console) error {
@@ -73,7 +74,8 @@ func (c *backupCommand) Run(ctx context.Context, con *console.Console) error {
 			return fmt.Errorf("back up into %s: %w", c.Folder, err)
 		}
 		if len(m.SecretKeys) > 0 {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: the secret key is not in the backup; its credentials need %s: keep a copy of it elsewhere\n", strings.Join(m.SecretKeys, " and "))
+			_, _ = fmt.Fprintf(con.Stderr, "sara: the secret key is not in the backup; its credentials need %s: keep a copy of it elsewhere\n",
+				strings.Join(m.SecretKeys, " and "))
 		}
 		return console.One(c.Output, con.Stdout, recordOfBackup(c.Folder, m))
 	})
@@ -122,7 +124,8 @@ func (c *restoreCommand) Run(ctx context.Context, con *console.Console) (err err
 			return err
 		}
 		if len(listed) > 0 {
-			return settings.Errorf("SARA_ARCHIVE_URL", "%s has %d objects: restore into an empty archive, or repeat the command with --force", c.ArchiveURL, len(listed))
+			return settings.Errorf("SARA_ARCHIVE_URL", "%s has %d objects: restore into an empty archive, or repeat the command with --force",
+				c.ArchiveURL, len(listed))
 		}
 	}
 	kept, err := backend.ReplaceDatabase(ctx, c.Store, c.Force, con.Now(), saved.RestoreDatabase)

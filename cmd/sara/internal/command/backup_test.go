@@ -58,7 +58,8 @@ func TestBackupAndRestore(t *testing.T) {
 	elsewhere.OK("property", "import", "mine") // its credentials open
 
 	c.Fails(ExitError, []string{"restore", folder}, "SARA_ARCHIVE_URL: ", "restore into an empty archive, or repeat the command with --force")
-	c.With("SARA_ARCHIVE_URL="+c.Path("empty")).Fails(ExitError, []string{"restore", folder}, "SARA_DATABASE_URL: ", "has accounts: restore into an empty database, or repeat the command with --force")
+	c.With("SARA_ARCHIVE_URL="+c.Path("empty")).Fails(ExitError, []string{"restore", folder}, "SARA_DATABASE_URL: ",
+		"has accounts: restore into an empty database, or repeat the command with --force")
 	c.OK("property", "remove", "shop", "--yes")
 	c.OK("restore", folder, "--force")
 	if !strings.Contains(c.LastErrs, "sara.db.before-restore-") {

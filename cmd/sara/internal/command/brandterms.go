@@ -92,6 +92,7 @@ func (c *brandTermsList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.List(con, c.Output, console.Each(terms, recordOfBrandTerm), "the property has no brand terms yet: set them.", console.CommandLine("brand-terms", "set", c.Property, "TERM"))
+		return console.List(con, c.Output, console.Each(terms, recordOfBrandTerm), "the property has no brand terms yet: set them.",
+			console.CommandLine("brand-terms", "set", c.Property, "TERM"))
 	})
 }

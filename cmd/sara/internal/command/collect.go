@@ -61,7 +61,8 @@ func (collectRecord) Header() []string {
 }
 
 func (r collectRecord) Cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.Days), console.Cell(r.FirstArchivedDate), console.Cell(r.LastArchivedDate), console.YesNo(r.Complete), r.ID, r.Note}
+	return []string{r.GSCProperty, strconv.Itoa(r.Days), console.Cell(r.FirstArchivedDate), console.Cell(r.LastArchivedDate),
+		console.YesNo(r.Complete), r.ID, r.Note}
 }
 
 func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {

@@ -116,10 +116,11 @@ func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 	case err != nil:
 		return err
 	case len(connections) > 0:
-		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key that encrypted the stored connections (%d); a new one cannot open them", len(connections))
+		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key that encrypted the stored connections (%d); "+
+			"a new one cannot open them", len(connections))
 	}
-	return fmt.Errorf("%w: set SARA_SECRET_KEY to 32 random bytes in base64, for example the output of `openssl rand -base64 32`; keep it: serving needs the same key",
-		sqlstore.ErrNoSecretKey)
+	return fmt.Errorf("%w: set SARA_SECRET_KEY to 32 random bytes in base64, for example the output of `openssl rand -base64 32`; "+
+		"keep it: serving needs the same key", sqlstore.ErrNoSecretKey)
 }
 
 // anySite returns a site whose data can be read, empty if there is none.
@@ -143,7 +144,8 @@ func (c *connectionList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.List(con, c.Output, console.Each(connections, recordOfConnection), "there is no connection yet: add one with the credentials of Search Console.",
+		return console.List(con, c.Output, console.Each(connections, recordOfConnection),
+			"there is no connection yet: add one with the credentials of Search Console.",
 			console.CommandLine("connection", "add", "WORKSPACE", "--credentials", "FILE"))
 	})
 }

@@ -103,8 +103,8 @@ func (c *connectionConnect) ask(ctx context.Context, con *console.Console, a adm
 	case err != nil:
 		return nil, nil, err
 	case len(consented.Readable) == 0:
-		return nil, nil, fmt.Errorf("%s reads no site: choose an account that does, or let an owner add this one in Search Console (Settings, Users and permissions)",
-			consented.Identity)
+		return nil, nil, fmt.Errorf("%s reads no site: choose an account that does, or let an owner add this one in Search Console "+
+			"(Settings, Users and permissions)", consented.Identity)
 	case c.All:
 		return consented, consented.Readable, nil
 	}
@@ -113,14 +113,16 @@ func (c *connectionConnect) ask(ctx context.Context, con *console.Console, a adm
 }
 
 // consent gets a person's consent in a browser.
-func (c *connectionConnect) consent(ctx context.Context, con *console.Console, gateway *upstream.Gateway, client upstream.Client) (upstream.Grant, error) {
+func (c *connectionConnect) consent(ctx context.Context, con *console.Console, gateway *upstream.Gateway,
+	client upstream.Client) (upstream.Grant, error) {
 	listener, err := consent.Listen(c.Port)
 	if err != nil {
 		return upstream.Grant{}, fmt.Errorf("--port %d: %w", c.Port, err)
 	}
 	defer func() { _ = listener.Close() }() // Await has closed it, unless it was not reached
 	attempt := client.Consent(consent.Address(listener))
-	if _, err := fmt.Fprintf(con.Stderr, "Consent in a browser on this machine, with the Google account to connect:\n\n  %s\n\n", attempt.URL()); err != nil {
+	if _, err := fmt.Fprintf(con.Stderr, "Consent in a browser on this machine, with the Google account to connect:\n\n  %s\n\n",
+		attempt.URL()); err != nil {
 		return upstream.Grant{}, err
 	}
 	if !c.NoBrowser && consent.Open(attempt.URL()) != nil {
@@ -180,7 +182,8 @@ func pickSites(ctx context.Context, con *console.Console, c *admin.Consented) ([
 }
 
 // store stores the consent, checks it with one query, and prints what there is now.
-func (c *connectionConnect) store(ctx context.Context, con *console.Console, a admin.Admin, consented *admin.Consented, sites []upstream.Site, client upstream.Client) error {
+func (c *connectionConnect) store(ctx context.Context, con *console.Console, a admin.Admin, consented *admin.Consented,
+	sites []upstream.Site, client upstream.Client) error {
 	connection, results, err := a.StoreConsent(ctx, consented, sites)
 	if err != nil {
 		return err
@@ -211,8 +214,10 @@ func lifetimeNote(grant upstream.Grant, client upstream.Client, now time.Time) s
 		"Publish it (Google Auth Platform, Audience), then run the same command again.", project)
 }
 
-func (c *connectionConnect) print(ctx context.Context, con *console.Console, a admin.Admin, connection sqlstore.Connection, results []admin.Imported) error {
-	record := connectedRecord{connectionRecord: recordOfConnection(connection), Renewed: connection.Revision > 1, Properties: importRecords(con, results)}
+func (c *connectionConnect) print(ctx context.Context, con *console.Console, a admin.Admin, connection sqlstore.Connection,
+	results []admin.Imported) error {
+	record := connectedRecord{connectionRecord: recordOfConnection(connection), Renewed: connection.Revision > 1,
+		Properties: importRecords(con, results)}
 	if c.JSON {
 		return console.PrintJSON(con.Stdout, record)
 	}

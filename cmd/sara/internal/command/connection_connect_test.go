@@ -78,7 +78,8 @@ func TestConnectStoresAConsentWithItsSites(t *testing.T) {
 	connect := func(args ...string) (connected map[string]any, said string) {
 		t.Helper()
 		r := startConnect(c, append(args, "--json")...)
-		if status, page := clitest.OpenConsent(t, r.address()).As(portfolio).Submit(t, "allow"); status != http.StatusOK || !strings.Contains(page, "Back to the terminal") {
+		if status, page := clitest.OpenConsent(t, r.address()).As(portfolio).Submit(t, "allow"); status != http.StatusOK ||
+			!strings.Contains(page, "Back to the terminal") {
 			t.Errorf("the browser ends at: %d %s", status, page)
 		}
 		status, stdout, stderr := r.end()
@@ -90,16 +91,19 @@ func TestConnectStoresAConsentWithItsSites(t *testing.T) {
 	}
 	first, said := connect()
 	properties, _ := first["properties"].([]any)
-	if first["kind"] != "authorized_user" || first["name"] != portfolio || first["identity"] != portfolio || first["renewed"] != false || len(properties) != 6 {
+	if first["kind"] != "authorized_user" || first["name"] != portfolio || first["identity"] != portfolio ||
+		first["renewed"] != false || len(properties) != 6 {
 		t.Errorf("connected %v", first)
 	}
-	for _, want := range []string{"Checked: " + demo.SitePrefix + " had ", " clicks in the last 28 days.\n", "project gscsim is external and its publishing status is Testing, Google ends this consent after 7 days"} {
+	for _, want := range []string{"Checked: " + demo.SitePrefix + " had ", " clicks in the last 28 days.\n",
+		"project gscsim is external and its publishing status is Testing, Google ends this consent after 7 days"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}
 	}
 	again, _ := connect()
-	if c.ID(again) != c.ID(first) || again["renewed"] != true || again["revision"] != 2.0 || again["properties"].([]any)[0].(map[string]any)["result"] != "kept" {
+	if c.ID(again) != c.ID(first) || again["renewed"] != true || again["revision"] != 2.0 ||
+		again["properties"].([]any)[0].(map[string]any)["result"] != "kept" {
 		t.Errorf("connected again: %v", again)
 	}
 	if second, _ := connect("--name", "second"); second["name"] != "second" || second["renewed"] != false {
@@ -124,7 +128,8 @@ func TestConnectStoresNothingWithoutAGoodAnswer(t *testing.T) {
 	portfolio := demo.AddressOf(demo.PortfolioConnection)
 
 	denied := startConnect(c)
-	if status, page := clitest.OpenConsent(t, denied.address()).Submit(t, "deny"); status != http.StatusBadRequest || !strings.Contains(page, "Nothing was stored") {
+	if status, page := clitest.OpenConsent(t, denied.address()).Submit(t, "deny"); status != http.StatusBadRequest ||
+		!strings.Contains(page, "Nothing was stored") {
 		t.Errorf("the browser ends at: %d %s", status, page)
 	}
 	denied.fails("the consent was denied")
@@ -213,8 +218,10 @@ func TestConnectRefusesWhatCannotWork(t *testing.T) {
 	c.Fails(ExitError, connect(good), "there is no terminal on which to choose the sites", "--all")
 	c.Fails(ExitError, connect(strings.Replace(good, "installed", "web", 1), "--all"), `"Web application"`, `"Desktop app"`)
 	c.Fails(ExitError, connect(string(people.Credentials[demo.ShopConnection]), "--all"), "of type service_account", "sara connection add")
-	c.Fails(ExitError, connect(strings.Replace(good, people.URL+"/token", "https://collector.example/token", 1), "--all"), `member "token_uri" is not Google's token endpoint`)
-	c.Fails(ExitError, connect(strings.Replace(good, people.URL+"/o/", "https://collector.example/o/", 1), "--all"), `member "auth_uri" is not Google's consent page`)
+	c.Fails(ExitError, connect(strings.Replace(good, people.URL+"/token", "https://collector.example/token", 1), "--all"),
+		`member "token_uri" is not Google's token endpoint`)
+	c.Fails(ExitError, connect(strings.Replace(good, people.URL+"/o/", "https://collector.example/o/", 1), "--all"),
+		`member "auth_uri" is not Google's consent page`)
 	c.Fails(ExitError, connect(strings.Replace(good, "client_secret", "client", 1), "--all"), `member "client_secret" is missing`)
 	c.Fails(ExitError, []string{"connection", "connect", "Nowhere", "--client", c.Path("client.json"), "--all"}, "sara workspace list")
 	c.Fails(ExitError, []string{"connection", "connect", "Web", "--client", c.Path("none.json"), "--all"}, "none.json")

@@ -21,7 +21,8 @@ func TestConnectionReseal(t *testing.T) {
 		result := both.Object("resealed keys", "connection", "reseal")
 		keys := result["keys"].([]any)
 		current, previous := keys[0].(map[string]any), keys[1].(map[string]any)
-		if result["resealed"] != want || current["role"] != "current" || current["connections"] != 1.0 || previous["role"] != "previous" || previous["connections"] != 0.0 {
+		if result["resealed"] != want || current["role"] != "current" || current["connections"] != 1.0 || previous["role"] != "previous" ||
+			previous["connections"] != 0.0 {
 			t.Errorf("resealed: %v", result)
 		}
 	}

@@ -47,8 +47,10 @@ func testDemoIndex(t *testing.T, world saratest.World) {
 		if name == "main" || name == "foreign" {
 			continue
 		}
-		if s := at(name).Summary(""); s.Data.Status != "pending_discovery" || clitest.Value(s.Data.URLCount) != 0 || clitest.Value(s.Data.Totals.TotalURLs) != 0 ||
-			clitest.Value(s.Data.Totals.Indexed) != 0 || s.Data.LastRefreshedAt != nil || len(s.Data.Breakdown) > 0 || len(s.Data.Sitemaps) > 0 || len(s.Meta.Notes) == 0 {
+		if s := at(name).Summary(""); s.Data.Status != "pending_discovery" ||
+			clitest.Value(s.Data.URLCount) != 0 || clitest.Value(s.Data.Totals.TotalURLs) != 0 ||
+			clitest.Value(s.Data.Totals.Indexed) != 0 || s.Data.LastRefreshedAt != nil || len(s.Data.Breakdown) > 0 ||
+			len(s.Data.Sitemaps) > 0 || len(s.Meta.Notes) == 0 {
 			t.Errorf("nothing is known of %s: %+v", name, s)
 		}
 		if u := at(name).URLs("sort", "url"); u.Meta.Total != 0 || len(u.Data.Rows) != 0 {

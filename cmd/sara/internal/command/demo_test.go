@@ -54,7 +54,8 @@ func TestDemoForPeople(t *testing.T) {
 	}
 	d.stop()
 	words, err := exec.Command("sh", "-c", `claude() { printf '%s\n' "$@"; }; `+agent).CombinedOutput()
-	if form := regexp.MustCompile(`^mcp\nadd\n--transport\nhttp\nsara\nhttp://127\.0\.0\.1:\d+/mcp\n--header\nAuthorization: Bearer sara_live_\w+\n$`); err != nil || !form.Match(words) {
+	form := regexp.MustCompile(`^mcp\nadd\n--transport\nhttp\nsara\nhttp://127\.0\.0\.1:\d+/mcp\n--header\nAuthorization: Bearer sara_live_\w+\n$`)
+	if err != nil || !form.Match(words) {
 		t.Errorf("%s: %v\n%s", agent, err, words)
 	}
 	if tried != 3 || page == "" {

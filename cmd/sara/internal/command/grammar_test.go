@@ -35,7 +35,8 @@ func TestGrammarIsNarrowedToTheCommand(t *testing.T) {
 			t.Errorf("the grammar of %q has the commands %v", path, got)
 		}
 	}
-	for args, want := range map[string]int{"frobnicate": len(all), "--help account add": len(all), "account": 4, "account frobnicate": 4, "account --json list": 4} {
+	for args, want := range map[string]int{"frobnicate": len(all), "--help account add": len(all), "account": 4, "account frobnicate": 4,
+		"account --json list": 4} {
 		if got := leavesOf(t, strings.Fields(args)); len(got) != want {
 			t.Errorf("the grammar of %q has the commands %v, want %d", args, got, want)
 		}

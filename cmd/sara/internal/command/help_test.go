@@ -46,7 +46,8 @@ func TestHelpShowsTheFlagsOfACommandBeforeTheSettings(t *testing.T) {
 	c := clitest.New(t, sara)
 	help := c.OK("archive", "export", "--help")
 	rest := help
-	for _, part := range []string{"Example:", "sara archive export 'client1-*'", "Flags:", "--from=DATE", "Settings, which the environment", "--database-url=URL", "SARA_DATABASE_URL"} {
+	for _, part := range []string{"Example:", "sara archive export 'client1-*'", "Flags:", "--from=DATE", "Settings, which the environment",
+		"--database-url=URL", "SARA_DATABASE_URL"} {
 		_, after, found := strings.Cut(rest, part)
 		if !found {
 			t.Fatalf("%q is missing, or too early:\n%s", part, help)
@@ -70,7 +71,8 @@ func TestCompletion(t *testing.T) {
 	complete := func(words ...string) string {
 		t.Helper()
 		quoted := strings.Join(words, "' '")
-		out, err := exec.CommandContext(t.Context(), "bash", "--norc", "-c", `source "$1"; COMP_WORDS=('`+quoted+`'); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sara; echo "${COMPREPLY[@]}"`,
+		out, err := exec.CommandContext(t.Context(), "bash", "--norc", "-c",
+			`source "$1"; COMP_WORDS=('`+quoted+`'); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sara; echo "${COMPREPLY[@]}"`,
 			"bash", scripts["bash"]).CombinedOutput()
 		if err != nil {
 			t.Fatalf("bash: %v\n%s", err, out)
@@ -78,8 +80,10 @@ func TestCompletion(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	for line, want := range map[string]string{
-		"sara acc": "account", "sara account ": "add plan list remove", "sara account add Acme --pl": "--plan --plans-file", "sara archive export shop --format ": "csv jsonl parquet",
-		"sara archive export shop --output ": "", "sara completion ": "bash zsh fish", "sara --database-url x property imp": "import", "sara frobnicate --he": "--help",
+		"sara acc": "account", "sara account ": "add plan list remove", "sara account add Acme --pl": "--plan --plans-file",
+		"sara archive export shop --format ": "csv jsonl parquet",
+		"sara archive export shop --output ": "", "sara completion ": "bash zsh fish", "sara --database-url x property imp": "import",
+		"sara frobnicate --he": "--help",
 	} {
 		got := complete(strings.Split(line, " ")...)
 		if line == "sara account " || line == "sara completion " {

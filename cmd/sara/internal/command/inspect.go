@@ -66,7 +66,8 @@ func (inspectRecord) Header() []string {
 }
 
 func (r inspectRecord) Cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.URLs), console.YesNo(r.Capped), strconv.Itoa(r.Inspected), strconv.Itoa(r.Left), console.YesNo(r.Complete), r.ID, r.Note}
+	return []string{r.GSCProperty, strconv.Itoa(r.URLs), console.YesNo(r.Capped), strconv.Itoa(r.Inspected), strconv.Itoa(r.Left),
+		console.YesNo(r.Complete), r.ID, r.Note}
 }
 
 func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {
@@ -152,7 +153,8 @@ func (c *inspectCommand) report(con *console.Console, results []inspector.Result
 }
 
 // newInspector completes a configuration with what all inspectors of this program share.
-func newInspector(s settings.Sitemaps, version string, config inspector.Config, store *sqlstore.Store, history *archive.History) (*inspector.Inspector, error) {
+func newInspector(s settings.Sitemaps, version string, config inspector.Config, store *sqlstore.Store, history *archive.History) (
+	*inspector.Inspector, error) {
 	var err error
 	config.Sitemaps, err = sitemap.New(sitemap.Config{AllowLoopback: s.SitemapAllowLoopback.True, UserAgent: "sara/" + version})
 	if err != nil {

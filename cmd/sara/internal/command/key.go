@@ -46,7 +46,8 @@ func (k keyRecord) Cells() []string {
 	if k.Workspace != nil {
 		workspace = k.Workspace.Name
 	}
-	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, from, console.Cell(k.ExpiresAt), console.Cell(k.LastUsed), console.Cell(k.RevokedAt), k.ID}
+	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, from, console.Cell(k.ExpiresAt), console.Cell(k.LastUsed),
+		console.Cell(k.RevokedAt), k.ID}
 }
 
 func recordOfKey(k sqlstore.APIKey) keyRecord {
@@ -92,9 +93,10 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 		return usage(err)
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
-		key, text, err := admin.Admin{Store: store}.CreateKey(ctx, admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
-			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, From: from, ExpiresAt: expires,
-		})
+		key, text, err := admin.Admin{Store: store}.CreateKey(ctx,
+			admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
+				Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, From: from, ExpiresAt: expires,
+			})
 		if full, ok := errors.AsType[*sqlstore.KeyLimitError](err); ok && full.Limit == 0 {
 			return fmt.Errorf("account %q is on plan %q, which has no API access: change the plan with sara account plan", full.Account, full.Plan)
 		}
@@ -222,13 +224,15 @@ func (c *keyList) Run(ctx context.Context, con *console.Console) error {
 				return err
 			}
 			records := console.Each(keys, func(k sqlstore.AccountKey) accountKeyRecord { return accountKeyRecord{recordOfKey(k.APIKey), k.Email} })
-			return console.List(con, c.Output, records, "the people of the account have no key yet: create one.", console.CommandLine("key", "create", "EMAIL", "--name", "NAME"))
+			return console.List(con, c.Output, records, "the people of the account have no key yet: create one.",
+				console.CommandLine("key", "create", "EMAIL", "--name", "NAME"))
 		}
 		keys, err := store.Keys(ctx, c.Email)
 		if err != nil {
 			return err
 		}
-		return console.List(con, c.Output, console.Each(keys, recordOfKey), "the person has no key yet: create one.", console.CommandLine("key", "create", c.Email, "--name", "NAME"))
+		return console.List(con, c.Output, console.Each(keys, recordOfKey), "the person has no key yet: create one.",
+			console.CommandLine("key", "create", c.Email, "--name", "NAME"))
 	})
 }
 

@@ -46,7 +46,8 @@ func (c *mcpCommand) Run(ctx context.Context, con *console.Console) error {
 		_, _ = fmt.Fprintf(con.Stderr, "sara: %s is not encrypted: everyone on the way can read the API key; use https\n", endpoint)
 	}
 	if con.IsInteractive() {
-		_, _ = fmt.Fprintf(con.Stderr, "sara: forwarding to %s. This terminal is now the program: type one JSON-RPC message a line, and end with Ctrl-D.\n", endpoint)
+		_, _ = fmt.Fprintf(con.Stderr, "sara: forwarding to %s. This terminal is now the program: type one JSON-RPC message a line, "+
+			"and end with Ctrl-D.\n", endpoint)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone() // with the proxies of the environment, since the server may be beyond one
 	defer transport.CloseIdleConnections()

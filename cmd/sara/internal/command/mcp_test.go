@@ -19,7 +19,8 @@ func TestMCPNamesWhatIsWrong(t *testing.T) {
 	c.Fails(ExitError, append(there, "--key-file", c.Write("two", secret+"\n"+secret)), "--key-file: ", "it is not an API key")
 	c.Fails(ExitError, append(there, "--api-key", secret), "SARA_API_KEY (--api-key): every user of this machine can read the command line")
 	c.Env = append(c.Env, "SARA_API_KEY="+secret)
-	for _, address := range []string{"api.example.com", "ftp://api.example.com", "https://", "https://u:" + secret + "@api.example.com", "https://api.example.com/mcp?key=" + secret} {
+	for _, address := range []string{"api.example.com", "ftp://api.example.com", "https://", "https://u:" + secret + "@api.example.com",
+		"https://api.example.com/mcp?key=" + secret} {
 		c.Fails(ExitUsage, []string{"mcp", "--url", address}, "is not the URL of a server, such as https://api.example.com")
 	}
 	c.OK(there...) // its input, that of the test, is empty
@@ -33,8 +34,13 @@ func TestMCPNamesWhatIsWrong(t *testing.T) {
 
 func TestMCPEndpoint(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{"http://127.0.0.1:8080": "http://127.0.0.1:8080/mcp", "https://api.example.com/": "https://api.example.com/mcp",
-		"https://api.example.com/mcp": "https://api.example.com/mcp", "https://example.com/sara/mcp/": "https://example.com/sara/mcp", "https://example.com/sara": "https://example.com/sara/mcp"} {
+	for address, want := range map[string]string{
+		"http://127.0.0.1:8080":         "http://127.0.0.1:8080/mcp",
+		"https://api.example.com/":      "https://api.example.com/mcp",
+		"https://api.example.com/mcp":   "https://api.example.com/mcp",
+		"https://example.com/sara/mcp/": "https://example.com/sara/mcp",
+		"https://example.com/sara":      "https://example.com/sara/mcp",
+	} {
 		if got, err := mcpEndpoint(address); err != nil || got.String() != want {
 			t.Errorf("%s: %v (%v), want %s", address, got, err, want)
 		}

@@ -44,7 +44,8 @@ func TestConnectionUpdateListsTheSitesItWouldLose(t *testing.T) {
 			t.Errorf("it was changed: %v", connection)
 		}
 	}
-	if same := c.Object(connectionMembers, "connection", "update", "mine", "--credentials", c.Path(demo.PortfolioConnection+".json")); same["revision"] != 2.0 {
+	if same := c.Object(connectionMembers, "connection", "update", "mine",
+		"--credentials", c.Path(demo.PortfolioConnection+".json")); same["revision"] != 2.0 {
 		t.Errorf("with a file of the same account: %v", same)
 	}
 	if forced := c.Object(connectionMembers, append(update, "--force")...); forced["revision"] != 3.0 {
@@ -67,8 +68,9 @@ func TestUnknownSettingsAreRefused(t *testing.T) {
 		c.With(variable).OK("version")
 	}
 	for _, variable := range []string{
-		"SARA_PORT=tcp://10.0.0.1:80", "SARA_SERVICE_HOST=10.0.0.1", "SARA_SERVICE_PORT=80", "SARA_SERVICE_PORT_API=80", "SARA_PORT_8080_TCP=tcp://10.0.0.1:8080",
-		"SARA_PORT_8080_TCP_PROTO=tcp", "SARA_PORT_8080_TCP_ADDR=10.0.0.1", "SARA_ADMIN_SERVICE_HOST=10.0.0.2", "SARA_ADMIN_PORT=tcp://10.0.0.2:9090",
+		"SARA_PORT=tcp://10.0.0.1:80", "SARA_SERVICE_HOST=10.0.0.1", "SARA_SERVICE_PORT=80", "SARA_SERVICE_PORT_API=80",
+		"SARA_PORT_8080_TCP=tcp://10.0.0.1:8080", "SARA_PORT_8080_TCP_PROTO=tcp", "SARA_PORT_8080_TCP_ADDR=10.0.0.1",
+		"SARA_ADMIN_SERVICE_HOST=10.0.0.2", "SARA_ADMIN_PORT=tcp://10.0.0.2:9090",
 		"SARA_CACHE_BYTES=1GiB", // a setting of another command
 		"SARA_FROBNICATE=",      // not set
 	} {
@@ -83,7 +85,8 @@ func TestUnknownSettingsAreRefused(t *testing.T) {
 func TestCommandsCreateNoDatabase(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewFresh(t, sara)
-	for _, command := range []string{"account list", "workspace add Acme Main", "property list", "collect", "inspect", "key list ann@example.com", "audit list"} {
+	for _, command := range []string{"account list", "workspace add Acme Main", "property list", "collect", "inspect",
+		"key list ann@example.com", "audit list"} {
 		c.Fails(ExitError, strings.Fields(command), "SARA_DATABASE_URL: there is no database at "+c.Path("sara.db"), "sara account add")
 	}
 	for _, name := range []string{"", "Acme/Main"} {

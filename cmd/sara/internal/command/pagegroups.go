@@ -120,6 +120,7 @@ func (c *pageGroupsList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.List(con, c.Output, console.Each(groups, recordOfPageGroup), "the property has no page groups yet: set them.", console.CommandLine("page-groups", "set", c.Property, "--file", "groups.json"))
+		return console.List(con, c.Output, console.Each(groups, recordOfPageGroup), "the property has no page groups yet: set them.",
+			console.CommandLine("page-groups", "set", c.Property, "--file", "groups.json"))
 	})
 }

@@ -88,9 +88,10 @@ func (c *personAdd) Run(ctx context.Context, con *console.Console) error {
 		if bare, err := workspaceWithoutConnection(ctx, store, person.ID); err != nil {
 			return err
 		} else if bare != "" {
-			con.Next(c.Output, "connect the workspace to Search Console, by a person's consent or with a key file, and create a key, so that the person's programs can call the API.",
-				console.CommandLine("connection", "connect", bare, "--client", "FILE"),
-				console.CommandLine("connection", "add", bare, "--credentials", "FILE"), console.CommandLine("key", "create", person.Email, "--name", "first key"))
+			con.Next(c.Output, "connect the workspace to Search Console, by a person's consent or with a key file, and create a key, "+
+				"so that the person's programs can call the API.", console.CommandLine("connection", "connect", bare, "--client", "FILE"),
+				console.CommandLine("connection", "add", bare, "--credentials", "FILE"),
+				console.CommandLine("key", "create", person.Email, "--name", "first key"))
 			return nil
 		}
 		con.Next(c.Output, "create a key, so that the person's programs can call the API.",

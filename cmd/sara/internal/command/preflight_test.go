@@ -30,9 +30,11 @@ func testPreflight(t *testing.T, postgres *pgtest.Server) {
 	other.Path = "/nowhere"
 	odd := c.Write("odd.db", strings.Repeat("not a database ", 1000))
 	for _, test := range []struct{ name, setting, value, want, fix string }{
-		{"Redis wants a password", "SARA_REDIS_URL", "redis://" + address, "does not answer: NOAUTH", "it requires a password: write redis://USER:PASSWORD@HOST:PORT"},
+		{"Redis wants a password", "SARA_REDIS_URL", "redis://" + address, "does not answer: NOAUTH",
+			"it requires a password: write redis://USER:PASSWORD@HOST:PORT"},
 		{"Redis wants another password", "SARA_REDIS_URL", "redis://:hunter2@" + address, "does not answer: WRONGPASS", "it rejects this user or password"},
-		{"no such database", "SARA_DATABASE_URL", other.String(), `database "nowhere" does not exist`, "create the database with CREATE DATABASE, or name another"},
+		{"no such database", "SARA_DATABASE_URL", other.String(), `database "nowhere" does not exist`,
+			"create the database with CREATE DATABASE, or name another"},
 		{"no server listens", "SARA_DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/sara", "connection refused", "check that PostgreSQL runs"},
 		{"not a database", "SARA_DATABASE_URL", "sqlite:" + odd, "file is not a database", "it is a file of another kind"},
 	} {
@@ -91,7 +93,8 @@ func TestPreflightStartsWithoutUnavailableServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for retries to time out")
 	}
-	command := parseServe(t, "--redis-url", "redis://127.0.0.1:1", "--collect", "on", "--archive-url", "s3://away?region=here&endpoint=http://127.0.0.1:1")
+	command := parseServe(t, "--redis-url", "redis://127.0.0.1:1", "--collect", "on",
+		"--archive-url", "s3://away?region=here&endpoint=http://127.0.0.1:1")
 	var said strings.Builder
 	log := service.OpenLogs(&said, settings.Log{})
 	if err := command.preflight(t.Context(), log.Logger); err != nil {

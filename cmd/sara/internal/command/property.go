@@ -50,13 +50,14 @@ func (propertyRecord) Optional() []string {
 }
 
 func (p propertyRecord) Cells() []string {
-	return []string{p.DisplayName, p.GSCProperty, p.Slug, p.PermissionLevel, console.YesNo(p.Starred), console.YesNo(p.Archived), console.YesNo(p.Healthy),
-		p.ID, p.Note}
+	return []string{p.DisplayName, p.GSCProperty, p.Slug, p.PermissionLevel, console.YesNo(p.Starred), console.YesNo(p.Archived),
+		console.YesNo(p.Healthy), p.ID, p.Note}
 }
 
 func recordOfProperty(p sqlstore.Property) propertyRecord {
 	return propertyRecord{ID: p.ID, GSCProperty: p.Site, Domain: p.Host, Slug: p.Slug, DisplayName: p.DisplayName, Type: p.Type,
-		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived, Healthy: p.Connection.Healthy && p.AccessNote == "", Note: p.AccessProblem(),
+		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived,
+		Healthy: p.Connection.Healthy && p.AccessNote == "", Note: p.AccessProblem(),
 		WorkspaceID: p.WorkspaceID, ConnectionID: p.Connection.ID, CreatedAt: console.Timestamp(p.CreatedAt)}
 }
 
@@ -81,8 +82,8 @@ func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		reference := propertyReference(ctx, a.Store, p)
-		con.Next(c.Output, "create a key for a reader, and serve. The server archives history and inspects URLs once a day; to do it now, run collect and inspect.",
-			console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"),
+		con.Next(c.Output, "create a key for a reader, and serve. The server archives history and inspects URLs once a day; to do it now, "+
+			"run collect and inspect.", console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"),
 			console.CommandLine("collect", "--property", reference), console.CommandLine("inspect", "--property", reference))
 		return nil
 	})
@@ -129,8 +130,8 @@ func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 		if err := noteTwins(ctx, con, a.Store, results); err != nil {
 			return err
 		}
-		if err := console.List(con, c.Output, records, "no property was found: the account reaches none, or --match excludes all. To import all that it reaches:",
-			console.CommandLine("property", "import", c.Connection)); err != nil || len(records) == 0 {
+		if err := console.List(con, c.Output, records, "no property was found: the account reaches none, or --match excludes all. "+
+			"To import all that it reaches:", console.CommandLine("property", "import", c.Connection)); err != nil || len(records) == 0 {
 			return err
 		}
 		nextAfterImport(con, c.Output)
@@ -158,7 +159,8 @@ func importRecords(con *console.Console, results []admin.Imported) []importRecor
 // nextAfterImport prints what to do once there are properties.
 func nextAfterImport(con *console.Console, o console.Output) {
 	con.Next(o, "create a key for a reader, and serve. The server archives history and inspects URLs once a day; to do it now, run collect and inspect.",
-		console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"), console.CommandLine("collect"), console.CommandLine("inspect"))
+		console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"), console.CommandLine("collect"),
+		console.CommandLine("inspect"))
 }
 
 // noteTwins says which of the added properties are connected through another connection too: they are collected twice, and a name that
@@ -179,8 +181,8 @@ func noteTwins(ctx context.Context, con *console.Console, store *sqlstore.Store,
 		}
 	}
 	if len(twins) > 0 {
-		_, err = fmt.Fprintf(con.Stderr, "sara: %d of these, such as %s, are connected twice now, and so collected twice; one connection can serve several workspaces: sara property share\n",
-			len(twins), twins[0])
+		_, err = fmt.Fprintf(con.Stderr, "sara: %d of these, such as %s, are connected twice now, and so collected twice; "+
+			"one connection can serve several workspaces: sara property share\n", len(twins), twins[0])
 	}
 	return err
 }
@@ -206,7 +208,8 @@ func (c *propertyList) Run(ctx context.Context, con *console.Console) error {
 		if c.Workspace != "" || c.Connection != "" || c.Unhealthy {
 			return console.List(con, c.Output, records, "no property matches; list all.", console.CommandLine("property", "list"))
 		}
-		return console.List(con, c.Output, records, "there is no property yet: import all that a connection reaches.", console.CommandLine("property", "import", "CONNECTION"))
+		return console.List(con, c.Output, records, "there is no property yet: import all that a connection reaches.",
+			console.CommandLine("property", "import", "CONNECTION"))
 	})
 }
 
@@ -227,7 +230,8 @@ func (c *propertyList) chosen(ctx context.Context, store *sqlstore.Store) ([]sql
 	}
 	shares, err := store.PropertyShares(ctx)
 	return slices.DeleteFunc(properties, func(p sqlstore.Property) bool {
-		return p.WorkspaceID != workspace.ID && !slices.ContainsFunc(shares, func(s sqlstore.Share) bool { return s.PropertyID == p.ID && s.Workspace.ID == workspace.ID })
+		return p.WorkspaceID != workspace.ID && !slices.ContainsFunc(shares,
+			func(s sqlstore.Share) bool { return s.PropertyID == p.ID && s.Workspace.ID == workspace.ID })
 	}), err
 }
 

@@ -192,7 +192,8 @@ func TestRedisFormsMix(t *testing.T) {
 
 // An eviction policy that may delete counters is noted by serve --check and at start, and a problem of the status.
 func TestEvictionPolicyIsReported(t *testing.T) {
-	counters, rows := redistest.Single(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), redistest.Single(t, "--maxmemory-policy", "allkeys-lru")
+	counters, rows := redistest.Single(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"),
+		redistest.Single(t, "--maxmemory-policy", "allkeys-lru")
 	c := clitest.New(t, sara)
 	c.OK("migrate")
 	c.Env = append(c.Env, "SARA_REDIS_URL="+counters.URL(), "SARA_REDIS_CACHE_URL="+rows.URL())
@@ -205,11 +206,13 @@ func TestEvictionPolicyIsReported(t *testing.T) {
 		}
 		var log strings.Builder
 		command := parseServe(t, "--redis-url", counters.URL(), "--collect", "off")
-		if err := command.preflight(t.Context(), service.OpenLogs(&log, settings.Log{}).Logger); err != nil || strings.Contains(log.String(), problem) != want {
+		if err := command.preflight(t.Context(), service.OpenLogs(&log, settings.Log{}).Logger); err != nil ||
+			strings.Contains(log.String(), problem) != want {
 			t.Errorf("at start, problem %v: %v\n%s", want, err, log.String())
 		}
 		_, report := statusOf(c, "--replica", replica)
-		if said := strings.Join(report.Attention, "\n"); strings.Contains(said, problem) != want || report.Cache == nil || console.Cell(report.Cache.Policy) != "allkeys-lru" {
+		if said := strings.Join(report.Attention, "\n"); strings.Contains(said, problem) != want || report.Cache == nil ||
+			console.Cell(report.Cache.Policy) != "allkeys-lru" {
 			t.Errorf("status, problem %v: %q, cache %+v", want, said, report.Cache)
 		}
 	}
@@ -218,7 +221,8 @@ func TestEvictionPolicyIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(false)
-	if _, table, _ := c.Run("status", "--replica", replica); !strings.Contains(table, "REDIS of cached rows\n") || !strings.Contains(table, "noeviction") {
+	if _, table, _ := c.Run("status", "--replica", replica); !strings.Contains(table, "REDIS of cached rows\n") ||
+		!strings.Contains(table, "noeviction") {
 		t.Errorf("for people:\n%s", table)
 	}
 	rows.Kill()

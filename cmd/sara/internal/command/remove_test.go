@@ -40,7 +40,8 @@ func TestRemove(t *testing.T) {
 	}
 	c.Fails(ExitError, []string{"property", "remove", "shop.example"}, `removes property "sc-domain:shop.example"`, "archived history", "--yes")
 	c.Fails(ExitError, []string{"property", "remove", "other.example", "--yes"}, `there is no property "other.example"`, "sara property list")
-	if removed := c.Object(removedMembers, "property", "remove", "shop.example", "--yes"); removed["name"] != clitest.ShopSite || removed["archive_objects"] != 2.0 {
+	if removed := c.Object(removedMembers, "property", "remove", "shop.example", "--yes"); removed["name"] != clitest.ShopSite ||
+		removed["archive_objects"] != 2.0 {
 		t.Errorf("removed: %v", removed)
 	}
 	if n := archiveFiles(c); n != 0 {

@@ -223,8 +223,8 @@ func (c *reportCommand) print(con *console.Console, result *reporting.Result) {
 		_, _ = fmt.Fprintln(con.Stderr, note)
 	}
 	if c.isFolder() {
-		_, _ = fmt.Fprintf(con.Stdout, "%s of %s, %s to %s, are in %s\n", english.Plural(result.Files, "file", ""), english.Plural(result.Properties, "property", ""),
-			result.From, result.To, c.Output)
+		_, _ = fmt.Fprintf(con.Stdout, "%s of %s, %s to %s, are in %s\n", english.Plural(result.Files, "file", ""),
+			english.Plural(result.Properties, "property", ""), result.From, result.To, c.Output)
 	}
 }
 

@@ -103,8 +103,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	registry := service.NewRegistry()
-	budgets, err := service.OpenBudgets(ctx, service.BudgetConfig{Location: c.RedisURL, Rows: c.SharedRows, RowBytes: c.RedisCacheBytes.Bytes, Replicas: c.Replicas.N,
-		Store: store, Log: log.Logger, Registry: registry, Now: con.Now})
+	budgets, err := service.OpenBudgets(ctx, service.BudgetConfig{Location: c.RedisURL, Rows: c.SharedRows, RowBytes: c.RedisCacheBytes.Bytes,
+		Replicas: c.Replicas.N, Store: store, Log: log.Logger, Registry: registry, Now: con.Now})
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	if err != nil {
 		return err
 	}
-	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Slots: slots, Redis: budgets.Redis, Keyring: keys, Log: log.Logger, Registerer: registry})
+	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Slots: slots, Redis: budgets.Redis, Keyring: keys,
+		Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, ArchiveAway: history.Store.Away, Plans: plans, Anomalies: c.AnomaliesFile.List(),
 		Budget: budgets.Budget, Degraded: budgets.Degraded, Degradations: budgets.Degradations, Snapshots: snapshots,
-		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), Slots: slots, Profiles: c.Pprof.On, Redis: budgets.Redis, Rows: budgets.Rows, Keyring: keys,
+		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), Slots: slots, Profiles: c.Pprof.On, Redis: budgets.Redis,
+		Rows: budgets.Rows, Keyring: keys,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,
 		Version: con.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
@@ -149,7 +151,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 
 // listenAndServe completes the configuration with the addresses of the listeners, and the work in the background with that of the
 // server.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, background service.Background, history *backend.WatchedArchive, config proxy.Config, effective [][]string) error {
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, background service.Background,
+	history *backend.WatchedArchive, config proxy.Config, effective [][]string) error {
 	public, admin, err := c.openListeners()
 	if err != nil {
 		return err
@@ -173,7 +176,8 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 		return err
 	}
 	warnOfCacheSize(ctx, config)
-	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes), slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
+	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes),
+		slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
 	background.Jobs = append(background.Jobs, collecting, inspecting, counted.Watch, server.KeepSnapshots)
 	background.Serving = []func(context.Context){

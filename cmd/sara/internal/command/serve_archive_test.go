@@ -41,7 +41,8 @@ func TestCheckOfS3Archive(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Host = "no-such-bucket"
-	c.Fails(ExitError, []string{"serve", "--check", "--archive-url", u.String()}, "SARA_ARCHIVE_URL (--archive-url): s3://no-such-bucket", "check bucket: ")
+	c.Fails(ExitError, []string{"serve", "--check", "--archive-url", u.String()},
+		"SARA_ARCHIVE_URL (--archive-url): s3://no-such-bucket", "check bucket: ")
 	if strings.Contains(c.Said.String(), s3test.SecretKey) {
 		t.Error("the secret was printed")
 	}

@@ -78,7 +78,8 @@ func (c *serveCommand) awaitDatabase(ctx context.Context, store *sqlstore.Store,
 }
 
 // openSnapshots returns the snapshots of a PostgreSQL in Redis, nil without either: a file is not away.
-func (c *serveCommand) openSnapshots(client redisconn.Client, keys *keyring.Keyring, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*policy.Snapshots, error) {
+func (c *serveCommand) openSnapshots(client redisconn.Client, keys *keyring.Keyring, now func() time.Time, log *slog.Logger,
+	registry prometheus.Registerer) (*policy.Snapshots, error) {
 	if client == nil || c.DatabaseURL.File != "" {
 		return nil, nil
 	}

@@ -61,7 +61,8 @@ func TestPrecedenceIsFlagEnvironmentFile(t *testing.T) {
 func TestSettingsFileAppliesToEveryCommand(t *testing.T) {
 	t.Parallel()
 	c := clitest.New(t, sara)
-	c.Env = []string{"SARA_CONFIG=" + c.Write("sara.yaml", "database_url: sqlite:"+c.Path("sara.db")+"\nlisten: 127.0.0.1:0\nsecret_key: "+clitest.SecretKey+"\n")}
+	c.Env = []string{"SARA_CONFIG=" + c.Write("sara.yaml",
+		"database_url: sqlite:"+c.Path("sara.db")+"\nlisten: 127.0.0.1:0\nsecret_key: "+clitest.SecretKey+"\n")}
 	c.OK("account", "add", "Acme", "--plan", "pro")
 	if list := c.Array(accountMembers, "account", "list"); len(list) != 1 {
 		t.Errorf("accounts: %v", list)
@@ -88,7 +89,8 @@ func TestBadSettingsFiles(t *testing.T) {
 	}
 	c.T = t
 	c.Fails(ExitError, []string{"account", "list", "--config", c.Path("none.yaml")}, "SARA_CONFIG: ", "none.yaml")
-	c.Fails(ExitError, []string{"account", "list", "--config", c.Write("long.yaml", strings.Repeat("#", 1<<20+1))}, "SARA_CONFIG: ", "long.yaml has more than 1048576 bytes")
+	c.Fails(ExitError, []string{"account", "list", "--config", c.Write("long.yaml", strings.Repeat("#", 1<<20+1))}, "SARA_CONFIG: ",
+		"long.yaml has more than 1048576 bytes")
 	if strings.Contains(c.Said.String(), "hunter2") {
 		t.Error("a value of a bad file was quoted; it may be a secret")
 	}
@@ -104,18 +106,22 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_LISTEN", "8080", `SARA_LISTEN: "8080" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
 		{"SARA_LISTEN", "127.0.0.1:http", `SARA_LISTEN: the port of "127.0.0.1:http" is not a number of 0 to 65535; write it like 127.0.0.1:8080`},
 		{"SARA_LISTEN", "http://127.0.0.1:80", `SARA_LISTEN: "http://127.0.0.1:80" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
-		{"SARA_ADMIN_LISTEN", "127.0.0.1:99999", `SARA_ADMIN_LISTEN: the port of "127.0.0.1:99999" is not a number of 0 to 65535; write it like 127.0.0.1:9090`},
+		{"SARA_ADMIN_LISTEN", "127.0.0.1:99999",
+			`SARA_ADMIN_LISTEN: the port of "127.0.0.1:99999" is not a number of 0 to 65535; write it like 127.0.0.1:9090`},
 		{"SARA_DATABASE_URL", "hunter2", `SARA_DATABASE_URL: "[not shown, since it may hold a password]" is neither`},
-		{"SARA_DATABASE_URL", "mysql://db/sara", `SARA_DATABASE_URL: "mysql://db/sara" is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE`},
+		{"SARA_DATABASE_URL", "mysql://db/sara",
+			`SARA_DATABASE_URL: "mysql://db/sara" is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE`},
 		{"SARA_DATABASE_URL", "host=db password=hunter2", `SARA_DATABASE_URL: "[not shown, since it may hold a password]" is neither`},
 		{"SARA_DATABASE_URL", "mysql://sara:hunter2@db/sara", `SARA_DATABASE_URL: "mysql://sara:xxxxx@db/sara" is neither`},
-		{"SARA_DATABASE_URL", "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1", "SARA_DATABASE_URL: postgres://sara:xxxxx@127.0.0.1:1/sara?connect_timeout=1: "},
+		{"SARA_DATABASE_URL", "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1",
+			"SARA_DATABASE_URL: postgres://sara:xxxxx@127.0.0.1:1/sara?connect_timeout=1: "},
 		{"SARA_DATABASE_URL", "sqlite:" + filepath.Join(noPlans, "sara.db"), "SARA_DATABASE_URL: "},
 		{"SARA_ARCHIVE_URL", "gs://sara/archive", "SARA_ARCHIVE_URL: gs://sara/archive: open bucket: the scheme \"gs\" is neither file nor s3"},
 		{"SARA_ARCHIVE_URL", "file://sara/archive", "SARA_ARCHIVE_URL: file://sara/archive: open bucket: file://sara names a host"},
 		{"SARA_ARCHIVE_URL", "s3://key:hunter2@sara", "SARA_ARCHIVE_URL: s3://key:xxxxx@sara: open bucket: credentials do not belong in the URL"},
 		{"SARA_ARCHIVE_URL", "s3://sara?secret_key=hunter2", "SARA_ARCHIVE_URL: s3://sara?secret_key=xxxxx: open bucket: the parameter"},
-		{"SARA_ARCHIVE_URL", "s3://sara?endpoint=https://u:hunter2@127.0.0.1:1", "SARA_ARCHIVE_URL: s3://sara?endpoint=https%3A%2F%2Fu%3Axxxxx%40127.0.0.1%3A1: open bucket: the endpoint must be https://host"},
+		{"SARA_ARCHIVE_URL", "s3://sara?endpoint=https://u:hunter2@127.0.0.1:1",
+			"SARA_ARCHIVE_URL: s3://sara?endpoint=https%3A%2F%2Fu%3Axxxxx%40127.0.0.1%3A1: open bucket: the endpoint must be https://host"},
 		{"SARA_ARCHIVE_URL", noPlans, "SARA_ARCHIVE_URL: " + noPlans + ": open bucket: "},
 		{"SARA_ARCHIVE_URL", filepath.Join(noPlans, "archive"), "SARA_ARCHIVE_URL: "},
 		{"SARA_SECRET_KEY", "hunter2!", "SARA_SECRET_KEY: it is not base64; use the output of: openssl rand -base64 32"},
@@ -125,7 +131,8 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_SECRET_KEY_PREVIOUS", clitest.SecretKey, "SARA_SECRET_KEY_PREVIOUS: the secret key "},
 		{"SARA_REDIS_URL", "127.0.0.1:6379", "SARA_REDIS_URL: the Redis URL is not a URL: write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379"},
 		{"SARA_REDIS_URL", "default:hunter2@redis:6379", "SARA_REDIS_URL: the Redis URL is not a URL: write redis://HOST:6379"},
-		{"SARA_REDIS_URL", "http://u:hunter2@127.0.0.1:6379", "SARA_REDIS_URL: the Redis URL begins with neither redis:// nor rediss://: write redis://HOST:6379"},
+		{"SARA_REDIS_URL", "http://u:hunter2@127.0.0.1:6379",
+			"SARA_REDIS_URL: the Redis URL begins with neither redis:// nor rediss://: write redis://HOST:6379"},
 		{"SARA_REDIS_URL", "redis://redis:6379?password=hunter2", "SARA_REDIS_URL: the Redis URL redis://redis:6379 has "},
 		{"SARA_REDIS_URL", "redis://u:hunter2@127.0.0.1:1", "SARA_REDIS_URL: redis://127.0.0.1:1 does not answer: "},
 		{"SARA_REDIS_URL", "redis://127.0.0.1:1?master_name=m&password=hunter2", "SARA_REDIS_URL: redis://127.0.0.1:1 does not answer: "},
@@ -135,27 +142,39 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_CACHE_BYTES", "lots", `SARA_CACHE_BYTES: "lots" is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes`},
 		{"SARA_CACHE_BYTES", "4096", `SARA_CACHE_BYTES: "4096" is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes`},
 		{"SARA_REPLICAS", "0", `SARA_REPLICAS: "0" is not a number of 1 to 10000, such as 2: how many processes serve together`},
-		{"SARA_UPSTREAM_URL", "searchconsole.googleapis.com", `SARA_UPSTREAM_URL: "searchconsole.googleapis.com" is not an absolute http or https URL, such as https://searchconsole.googleapis.com`},
-		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token", `SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; write it like https://oauth2.googleapis.com/token`},
-		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, so paths of the API cannot be appended; leave the slash out`},
+		{"SARA_UPSTREAM_URL", "searchconsole.googleapis.com",
+			`SARA_UPSTREAM_URL: "searchconsole.googleapis.com" is not an absolute http or https URL, such as https://searchconsole.googleapis.com`},
+		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token",
+			`SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; ` +
+				`write it like https://oauth2.googleapis.com/token`},
+		{"SARA_BASE_URL", "https://api.example.com/",
+			`SARA_BASE_URL: "https://api.example.com/" ends with a slash, so paths of the API cannot be appended; leave the slash out`},
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
-		{"SARA_TRUSTED_PROXY_HEADER", "authorization", `SARA_TRUSTED_PROXY_HEADER: "authorization" has secrets, and no address; name the header that the proxy sets, such as X-Forwarded-For`},
-		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
-		{"SARA_CORS_ORIGINS", "app.example.com", `SARA_CORS_ORIGINS: "app.example.com" is not an origin, scheme://host[:port]; write it like https://app.example.com`},
+		{"SARA_TRUSTED_PROXY_HEADER", "authorization",
+			`SARA_TRUSTED_PROXY_HEADER: "authorization" has secrets, and no address; name the header that the proxy sets, such as X-Forwarded-For`},
+		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For",
+			`SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
+		{"SARA_CORS_ORIGINS", "app.example.com",
+			`SARA_CORS_ORIGINS: "app.example.com" is not an origin, scheme://host[:port]; write it like https://app.example.com`},
 		{"SARA_CORS_ORIGINS", "null", `SARA_CORS_ORIGINS: "null" is not an origin, scheme://host[:port]`},
 		{"SARA_CORS_ORIGINS", "https://app.example.com,", `SARA_CORS_ORIGINS: "" is not an origin`},
-		{"SARA_CORS_ORIGINS", "https://app.example.com, https://b.example.com/", `SARA_CORS_ORIGINS: "https://b.example.com/" has more than a scheme, a host and a port`},
+		{"SARA_CORS_ORIGINS", "https://app.example.com, https://b.example.com/",
+			`SARA_CORS_ORIGINS: "https://b.example.com/" has more than a scheme, a host and a port`},
 		{"SARA_CORS_ORIGINS", "https://app.example.com?", `SARA_CORS_ORIGINS: "https://app.example.com?" has more than a scheme, a host and a port`},
-		{"SARA_CORS_ORIGINS", "https://u:hunter2@example.com", `SARA_CORS_ORIGINS: "https://u:xxxxx@example.com" has more than a scheme, a host and a port`},
+		{"SARA_CORS_ORIGINS", "https://u:hunter2@example.com",
+			`SARA_CORS_ORIGINS: "https://u:xxxxx@example.com" has more than a scheme, a host and a port`},
 		{"SARA_CORS_ORIGINS", "https://*.example.com", `SARA_CORS_ORIGINS: the host of "https://*.example.com" must be written out, in ASCII`},
 		{"SARA_CORS_ORIGINS", "https://münchen.example", `SARA_CORS_ORIGINS: the host of "https://münchen.example" must be written out, in ASCII`},
-		{"SARA_CORS_ORIGINS", "https://app.example.com:99999", `SARA_CORS_ORIGINS: the port of "https://app.example.com:99999" is not a number of 1 to 65535`},
+		{"SARA_CORS_ORIGINS", "https://app.example.com:99999",
+			`SARA_CORS_ORIGINS: the port of "https://app.example.com:99999" is not a number of 1 to 65535`},
 		{"SARA_CORS_ORIGINS", "*,https://app.example.com", `SARA_CORS_ORIGINS: "*,https://app.example.com" has * beside other origins`},
 		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
-		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {own: {requests_per_day: 5000}}"},
+		{"SARA_PLANS_FILE", "/nowhere/plans.yaml",
+			"SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {own: {requests_per_day: 5000}}"},
 		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan mine: keys is 0"},
 		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": plan pro: line 1: there is no field kezs; the fields are api_access, keys"},
-		{"SARA_ANOMALIES_FILE", "/nowhere", "SARA_ANOMALIES_FILE: open /nowhere: no such file or directory; name a YAML or JSON file with a list of anomalies"},
+		{"SARA_ANOMALIES_FILE", "/nowhere",
+			"SARA_ANOMALIES_FILE: open /nowhere: no such file or directory; name a YAML or JSON file with a list of anomalies"},
 		{"SARA_ANOMALIES_FILE", oddEvents, "SARA_ANOMALIES_FILE: " + oddEvents + ": anomaly 1: start_date: "},
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a duration of 0s to 1h, such as 10s`},
 		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is not one of debug, info, warn, error`},
@@ -188,14 +207,16 @@ func TestWrongFileSettingsAreReportedWithLineAllAtOnce(t *testing.T) {
 	c.Fails(ExitError, []string{"serve", "--check", "--config", file, "--replicas", "none"}, "sara: SARA_LISTEN ("+file+", line 1): ",
 		"sara: SARA_LOG_LEVEL ("+file+", line 3): ", "sara: SARA_REPLICAS (--replicas): ")
 	file = c.Write("sara.yaml", "one: 1\nlisten: [x]\ntwo: 2\n")
-	c.Fails(ExitError, []string{"serve", "--config", file}, file+`: line 1: unknown setting "one"`, file+": line 2: ", file+`: line 3: unknown setting "two"`,
+	c.Fails(ExitError, []string{"serve", "--config", file},
+		file+`: line 1: unknown setting "one"`, file+": line 2: ", file+`: line 3: unknown setting "two"`,
 		file+": the settings are access_log_sample, admin_listen, anomalies_file, api_key, archive_url, audit_days, base_url, ")
 }
 
 func TestCheckOfGoodSettings(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewFresh(t, sara)
-	report := c.OK("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on", "--cors-origins", "HTTPS://App.example.com:443, http://localhost:5173")
+	report := c.OK("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on",
+		"--cors-origins", "HTTPS://App.example.com:443, http://localhost:5173")
 	for _, want := range []string{"Configuration OK.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
 		"SARA_SITEMAP_ALLOW_LOOPBACK false"} {
 		if !strings.Contains(strings.Join(strings.Fields(report), " "), want) {
@@ -223,10 +244,12 @@ func TestCheckDecryptsStoredCredentials(t *testing.T) {
 	c.OK("serve", "--check")
 	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
 	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serve does not start either
-		c.With("SARA_SECRET_KEY="+another).Fails(ExitError, append(check, "--log-level", "error"), `SARA_SECRET_KEY: connection "mine": they are sealed with the secret key `, "set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it")
+		c.With("SARA_SECRET_KEY="+another).Fails(ExitError, append(check, "--log-level", "error"),
+			`SARA_SECRET_KEY: connection "mine": they are sealed with the secret key `, "set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it")
 	}
 	c.Env = append(c.Env, "SARA_SECRET_KEY=")
-	c.Fails(ExitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that encrypted the credentials (", "); a new one cannot open them")
+	c.Fails(ExitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `,
+		"no secret key: set it to the key that encrypted the credentials (", "); a new one cannot open them")
 }
 
 func TestAddressInUse(t *testing.T) {
@@ -242,10 +265,12 @@ func TestAddressInUse(t *testing.T) {
 	}
 	address, admin := addresses[0], addresses[1]
 	c := clitest.New(t, sara)
-	c.Fails(ExitError, []string{"demo", "--listen", address}, "--listen: "+address+" is already in use; stop the program that uses it, or choose another")
+	c.Fails(ExitError, []string{"demo", "--listen", address},
+		"--listen: "+address+" is already in use; stop the program that uses it, or choose another")
 	c.Fails(ExitError, []string{"serve", "--listen", address, "--admin-listen", admin}, "SARA_LISTEN (--listen): "+address+" is already in use",
 		"SARA_ADMIN_LISTEN (--admin-listen): "+admin+" is already in use")
-	c.Fails(ExitError, []string{"serve", "--listen", "192.0.2.1:8080", "--admin-listen", "127.0.0.1:0"}, "is not an address of this machine; choose one that is")
+	c.Fails(ExitError, []string{"serve", "--listen", "192.0.2.1:8080", "--admin-listen", "127.0.0.1:0"},
+		"is not an address of this machine; choose one that is")
 }
 
 // TestStopBeforeServing stops a service while it starts, which must neither hang nor fail.
@@ -322,11 +347,13 @@ func TestSecretsOnTheCommandLineAreRefused(t *testing.T) {
 	t.Parallel()
 	for flag, secret := range map[string]string{
 		"--secret-key": clitest.SecretKey, "--secret-key-previous": clitest.SecretKey,
-		"--database-url": "postgres://ann:hunter2@127.0.0.1:1/sara", "--redis-url": "redis://:hunter2@127.0.0.1:1", "--redis-cache-url": "redis://127.0.0.1:1?password=hunter2",
+		"--database-url": "postgres://ann:hunter2@127.0.0.1:1/sara", "--redis-url": "redis://:hunter2@127.0.0.1:1",
+		"--redis-cache-url": "redis://127.0.0.1:1?password=hunter2",
 	} {
 		c := clitest.New(t, sara)
 		variable := "SARA_" + strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))
-		c.Fails(ExitError, []string{"serve", "--check", flag, secret}, variable+" ("+flag+"): every user of this machine", "set "+variable+", or let "+variable+"_FILE name a file")
+		c.Fails(ExitError, []string{"serve", "--check", flag, secret}, variable+" ("+flag+"): every user of this machine",
+			"set "+variable+", or let "+variable+"_FILE name a file")
 		if said := c.Said.String(); strings.Contains(said, "hunter2") || strings.Contains(said, clitest.SecretKey) {
 			t.Errorf("%s: the secret is repeated: %s", flag, said)
 		}
@@ -340,7 +367,8 @@ func TestSecretsFromFiles(t *testing.T) {
 	c.Env = slices.DeleteFunc(c.Env, func(v string) bool {
 		return strings.HasPrefix(v, "SARA_SECRET_KEY=") || strings.HasPrefix(v, "SARA_DATABASE_URL=")
 	})
-	c.Env = append(c.Env, "SARA_SECRET_KEY_FILE="+c.Write("key", clitest.SecretKey+"\n"), "SARA_DATABASE_URL_FILE="+c.Write("database", "sqlite:"+c.Path("other.db")+"\r\n"))
+	c.Env = append(c.Env, "SARA_SECRET_KEY_FILE="+c.Write("key", clitest.SecretKey+"\n"),
+		"SARA_DATABASE_URL_FILE="+c.Write("database", "sqlite:"+c.Path("other.db")+"\r\n"))
 	if shown := c.OK("serve", "--check"); !strings.Contains(shown, c.Path("other.db")) || !strings.Contains(shown, "set, id ") {
 		t.Errorf("the settings in force are\n%s", shown)
 	}

@@ -33,7 +33,8 @@ func (c *statusCommand) Run(ctx context.Context, con *console.Console) error {
 			return usage(err)
 		}
 	}
-	report, err := status.Look(ctx, status.Deployment{Store: c.Store, Rows: c.SharedRows, Archive: c.Archive, Replicas: replicas, Plans: c.PlansFile.Table()}, con.Now())
+	report, err := status.Look(ctx, status.Deployment{Store: c.Store, Rows: c.SharedRows, Archive: c.Archive, Replicas: replicas,
+		Plans: c.PlansFile.Table()}, con.Now())
 	if err != nil {
 		return err
 	}

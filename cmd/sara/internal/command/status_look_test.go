@@ -42,7 +42,8 @@ func statusReadsOneRow(t *testing.T, c *clitest.CLI, url, driver, source string)
 	counted := func(when string, byReplica bool) {
 		t.Helper()
 		code, r := statusOf(c, "--replica", replica)
-		if code != ExitError || !slices.Equal(r.Attention, findings) || (r.CountedAt != r.CheckedAt) != byReplica || r.Archive.Properties[0].Note != "it did not answer" {
+		if code != ExitError || !slices.Equal(r.Attention, findings) || (r.CountedAt != r.CheckedAt) != byReplica ||
+			r.Archive.Properties[0].Note != "it did not answer" {
 			t.Errorf("%s: status %d, %q, at %s counted at %s, %+v", when, code, r.Attention, r.CheckedAt, r.CountedAt, r.Archive)
 		}
 	}
@@ -84,7 +85,8 @@ func statusReadsOneRow(t *testing.T, c *clitest.CLI, url, driver, source string)
 		run("ALTER TABLE " + table + " RENAME TO hidden_" + table)
 	}
 	counted("many rows", true)
-	if text := failing(c, "status", "--replica", replica); !strings.Contains(text, "are as of 20") || !strings.HasSuffix(text, "- "+strings.Join(findings, "\n- ")+"\n") {
+	if text := failing(c, "status", "--replica", replica); !strings.Contains(text, "are as of 20") ||
+		!strings.HasSuffix(text, "- "+strings.Join(findings, "\n- ")+"\n") {
 		t.Errorf("for people:\n%s", text)
 	}
 	if other := scrape(t, register(0)); !maps.Equal(other, first) || other["sara_archive_lag_days"] != 30 || other["sara_status_errors_total"] != 0 {

@@ -155,7 +155,8 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	}
 	server := redistest.Single(t)
 	client, log, now, registry := server.Client(), slog.New(slog.DiscardHandler), time.Now(), prometheus.NewRegistry()
-	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log, Registry: prometheus.NewRegistry()})
+	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log,
+		Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

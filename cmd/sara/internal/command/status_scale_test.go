@@ -65,7 +65,8 @@ func looks(t *testing.T, n int) (scraped, reported float64) {
 		metrics.Refresh(t.Context())
 		shown = scrape(t, registry)
 	})
-	if shown["sara_archive_properties_behind"] != float64(n) || shown["sara_index_properties_behind"] != float64(n) || shown["sara_archive_lag_days"] < 300 {
+	if shown["sara_archive_properties_behind"] != float64(n) || shown["sara_index_properties_behind"] != float64(n) ||
+		shown["sara_archive_lag_days"] < 300 {
 		t.Errorf("of %d properties: %v", n, shown)
 	}
 	reported = testing.AllocsPerRun(3, func() {

@@ -37,7 +37,8 @@ func TestStatusProbesAnS3Store(t *testing.T) {
 	}
 	u.Host = "no-such-bucket"
 	code, r = statusOf(c, "--replica", replica, "--archive-url", u.String())
-	if s := r.ObjectStore; code != ExitError || s.State != "failing" || s.LatencyMS != nil || !strings.Contains(console.Cell(s.Problem), "create the bucket, or name another") {
+	if s := r.ObjectStore; code != ExitError || s.State != "failing" || s.LatencyMS != nil ||
+		!strings.Contains(console.Cell(s.Problem), "create the bucket, or name another") {
 		t.Errorf("without its bucket: status %d, object store %+v (%v)", code, s, console.Cell(s.Problem))
 	}
 	if strings.Contains(c.Said.String(), s3test.SecretKey) {
@@ -70,7 +71,8 @@ func TestStatusWaitsBrieflyForAFrozenStore(t *testing.T) {
 	t.Parallel()
 	<-looked
 	r := statusIn(t, stdout, stderr)
-	if s := r.ObjectStore; code != ExitError || s.State != "unreachable" || len(r.Attention) != 1 || !strings.HasPrefix(r.Attention[0], "object store: SARA_ARCHIVE_URL: s3://sara/prefix") {
+	if s := r.ObjectStore; code != ExitError || s.State != "unreachable" || len(r.Attention) != 1 ||
+		!strings.HasPrefix(r.Attention[0], "object store: SARA_ARCHIVE_URL: s3://sara/prefix") {
 		t.Errorf("status %d, %q, object store %+v", code, r.Attention, s)
 	}
 	if took > 20*time.Second {
@@ -87,7 +89,8 @@ func TestStatusNeedsTheFolderOfTheArchive(t *testing.T) {
 	seedStatus(c, nil)
 	replica, folder := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady}), c.Path("nowhere")
 	code, r := statusOf(c, "--replica", replica, "--archive-url", "file://"+folder)
-	if s := r.ObjectStore; code != ExitError || s.State != "failing" || s.Kind != "folder" || s.Address != folder || !strings.Contains(console.Cell(s.Problem), "there is no such folder") {
+	if s := r.ObjectStore; code != ExitError || s.State != "failing" || s.Kind != "folder" || s.Address != folder ||
+		!strings.Contains(console.Cell(s.Problem), "there is no such folder") {
 		t.Errorf("status %d, object store %+v (%s)", code, s, console.Cell(s.Problem))
 	}
 	if _, err := os.Stat(folder); err == nil {

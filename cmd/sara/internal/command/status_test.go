@@ -51,7 +51,8 @@ func TestHealth(t *testing.T) {
 	if said := c.OK("health", "--url", ready+"/"); said != "ready\n" {
 		t.Errorf("a server that is ready: %q", said)
 	}
-	if said := c.OK("health", "--url", fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away"})); said != "degraded: Redis is away\n" {
+	said := c.OK("health", "--url", fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away"}))
+	if said != "degraded: Redis is away\n" {
 		t.Errorf("a server that is degraded: %q", said)
 	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(ready, "http://"), ":")
@@ -59,13 +60,16 @@ func TestHealth(t *testing.T) {
 		c.Env = []string{"SARA_ADMIN_LISTEN=" + address} // and nothing else
 		c.OK("health")
 	}
-	c.Fails(ExitError, []string{"health", "--url", fakeReplica(t, 503, proxy.Status{State: proxy.StateDraining, Reason: "SIGTERM"})}, "is draining: SIGTERM")
+	c.Fails(ExitError, []string{"health", "--url", fakeReplica(t, 503, proxy.Status{State: proxy.StateDraining, Reason: "SIGTERM"})},
+		"is draining: SIGTERM")
 	degraded := fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away", Version: "v1.2.3"})
-	if r := c.Object("state reason version started_at", "health", "--url", degraded); r["state"] != "degraded" || r["reason"] != "Redis is away" || r["version"] != "v1.2.3" {
+	if r := c.Object("state reason version started_at", "health", "--url", degraded); r["state"] != "degraded" ||
+		r["reason"] != "Redis is away" || r["version"] != "v1.2.3" {
 		t.Errorf("it prints %v", r)
 	}
 	unready := fakeReplica(t, 503, proxy.Status{State: proxy.StateUnready, Reason: "no key is known"})
-	if code, said, errs := c.Run("health", "--json", "--url", unready); code != ExitError || !strings.Contains(said, `"state":"unready"`) || !strings.Contains(errs, "is unready: no key is known") {
+	if code, said, errs := c.Run("health", "--json", "--url", unready); code != ExitError || !strings.Contains(said, `"state":"unready"`) ||
+		!strings.Contains(errs, "is unready: no key is known") {
 		t.Errorf("a server that is not ready: status %d, %q, %q", code, said, errs)
 	}
 	c.Fails(ExitError, []string{"health", "--url", "http://127.0.0.1:1"}, "http://127.0.0.1:1 does not answer: ", "connection refused")
@@ -114,19 +118,21 @@ func TestStatusShowsOpenCircuits(t *testing.T) {
 	seedStatus(c, nil)
 	narrow := fakeCircuits(t, map[string]int{"property": 12, "connection": 1, "search_console": 0, "token": 0})
 	code, r := statusOf(c, "--replica", narrow)
-	if code != ExitOK || !r.OK || r.Replicas[0].Circuits["property"] != 12 || r.Replicas[0].Circuits["connection"] != 1 || len(r.Replicas[0].Circuits) != 4 {
+	if code != ExitOK || !r.OK || r.Replicas[0].Circuits["property"] != 12 || r.Replicas[0].Circuits["connection"] != 1 ||
+		len(r.Replicas[0].Circuits) != 4 {
 		t.Errorf("status %d, %v, circuits %v", code, r.Attention, r.Replicas[0].Circuits)
 	}
 	wide := fakeCircuits(t, map[string]int{"search_console": 1, "token": 2, "property": 0})
 	code, r = statusOf(c, "--replica", wide, "--replica", fakeReplica(t, 200, proxy.Status{State: proxy.StateReady}))
-	if want := []string{"the circuit breaker of search_console is open", "the circuit breaker of token is open"}; code != ExitError || len(r.Attention) != 2 ||
-		!strings.HasSuffix(r.Attention[0], want[0]) || !strings.HasSuffix(r.Attention[1], want[1]) {
+	if want := []string{"the circuit breaker of search_console is open", "the circuit breaker of token is open"}; code != ExitError ||
+		len(r.Attention) != 2 || !strings.HasSuffix(r.Attention[0], want[0]) || !strings.HasSuffix(r.Attention[1], want[1]) {
 		t.Errorf("status %d, %v", code, r.Attention)
 	}
 	if r.Replicas[1].Circuits != nil {
 		t.Errorf("circuits of a replica without metrics: %v", r.Replicas[1].Circuits)
 	}
-	for base, want := range map[string]string{narrow: "connection: 1, property: 12", wide: "search_console: 1, token: 2", fakeCircuits(t, map[string]int{"token": 0}): "none"} {
+	for base, want := range map[string]string{narrow: "connection: 1, property: 12", wide: "search_console: 1, token: 2",
+		fakeCircuits(t, map[string]int{"token": 0}): "none"} {
 		if _, text, _ := c.Run("status", "--replica", base); !strings.Contains(text, want) || !strings.Contains(text, "OPEN CIRCUITS") {
 			t.Errorf("the table does not show %q: %s", want, text)
 		}
@@ -218,11 +224,12 @@ func TestStatusOfFailedRuns(t *testing.T) {
 	if code != ExitError || len(r.Attention) != 1 || !strings.HasPrefix(r.Attention[0], "collecting failed in the last run for 2 of 23 properties") {
 		t.Errorf("status %d, %v", code, r.Attention)
 	}
-	if len(r.Replicas) != 1 || r.Replicas[0].State != "ready" || *r.Replicas[0].Version != "v1.2.3" || *r.Replicas[0].StartedAt != "2026-03-01T12:00:00Z" ||
-		console.Cell(r.Replicas[0].IP) != "127.0.0.1" {
+	if len(r.Replicas) != 1 || r.Replicas[0].State != "ready" || *r.Replicas[0].Version != "v1.2.3" ||
+		*r.Replicas[0].StartedAt != "2026-03-01T12:00:00Z" || console.Cell(r.Replicas[0].IP) != "127.0.0.1" {
 		t.Errorf("replicas: %+v", r.Replicas)
 	}
-	if r.Redis.State != "none" || r.Database.Kind != "SQLite" || r.Database.Schema != r.Database.Known || r.Budgets.Source != "database" || len(r.Budgets.Unknown) != 1 {
+	if r.Redis.State != "none" || r.Database.Kind != "SQLite" || r.Database.Schema != r.Database.Known || r.Budgets.Source != "database" ||
+		len(r.Budgets.Unknown) != 1 {
 		t.Errorf("Redis %+v, database %+v, budgets %+v", r.Redis, r.Database, r.Budgets)
 	}
 	if want := (status.ArchiveCounts{Properties: 23, Complete: 20, Failing: 2}); r.Archive.Counts != want || len(r.Archive.Properties) != 20 ||
@@ -233,8 +240,8 @@ func TestStatusOfFailedRuns(t *testing.T) {
 	if incomplete < 0 || r.Archive.Properties[incomplete].GSCProperty != "sc-domain:s05.example" {
 		t.Errorf("the property of which only the last days are archived is not distinguished from the others: %+v", r.Archive.Properties)
 	}
-	if _, table, _ := c.Run("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown.") || !strings.Contains(table, "\nNeeds attention:\n- collecting failed") ||
-		strings.Count(table, "sc-domain:") != 2*20 {
+	if _, table, _ := c.Run("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown.") ||
+		!strings.Contains(table, "\nNeeds attention:\n- collecting failed") || strings.Count(table, "sc-domain:") != 2*20 {
 		t.Errorf("for people:\n%s", table)
 	}
 }
@@ -265,8 +272,8 @@ func TestStatusListsWhatNeedsAttention(t *testing.T) {
 		t.Errorf("status %d, replicas %v", code, states)
 	}
 	said := strings.Join(r.Attention, "\n")
-	for _, want := range []string{degraded + " is degraded: Redis is away", "http://127.0.0.1:1 is unreachable: ", "nowhere.invalid:9090 is unreachable: ",
-		"1 of 1 connections fails", "the archive of 2 of 23 properties is 2 days or more behind"} {
+	for _, want := range []string{degraded + " is degraded: Redis is away", "http://127.0.0.1:1 is unreachable: ",
+		"nowhere.invalid:9090 is unreachable: ", "1 of 1 connections fails", "the archive of 2 of 23 properties is 2 days or more behind"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the output lacks %q:\n%s", want, said)
 		}
@@ -279,10 +286,12 @@ func TestStatusListsWhatNeedsAttention(t *testing.T) {
 		r.Outages.Unhealthy[0].Workspace != "Web" || r.Outages.Unhealthy[0].Account != "Acme" {
 		t.Errorf("connections: %+v", r.Outages)
 	}
-	if len(r.Budgets.Accounts) != 1 || r.Budgets.Accounts[0].UsedPercent != 80 || r.Budgets.Accounts[0].Ceiling != "search_console_calls_per_day" || r.Budgets.Accounts[0].SearchConsoleCallsPerDay != 250 {
+	if len(r.Budgets.Accounts) != 1 || r.Budgets.Accounts[0].UsedPercent != 80 ||
+		r.Budgets.Accounts[0].Ceiling != "search_console_calls_per_day" || r.Budgets.Accounts[0].SearchConsoleCallsPerDay != 250 {
 		t.Errorf("budgets: %+v", r.Budgets)
 	}
-	if _, table, _ := c.Run("status", "--replica", degraded); !strings.Contains(table, "Needs attention:\n- replica ") || !strings.Contains(table, "201 of 250 (80 %)") {
+	if _, table, _ := c.Run("status", "--replica", degraded); !strings.Contains(table, "Needs attention:\n- replica ") ||
+		!strings.Contains(table, "201 of 250 (80 %)") {
 		t.Errorf("for people:\n%s", table)
 	}
 	if strings.Contains(c.Said.String(), "hunter2") {
@@ -313,11 +322,13 @@ func TestStatusListsHourThatIsNearlyUsedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := report.Budgets.Accounts; len(a) != 1 || a[0].Account != "Acme" || a[0].Ceiling != "requests_per_hour" || a[0].UsedPercent != 100 || a[0].RequestsPerHour != 250 {
+	if a := report.Budgets.Accounts; len(a) != 1 || a[0].Account != "Acme" || a[0].Ceiling != "requests_per_hour" ||
+		a[0].UsedPercent != 100 || a[0].RequestsPerHour != 250 {
 		t.Errorf("accounts near an end: %+v (%v)", a, console.Cell(report.Budgets.Problem))
 	}
 	var text strings.Builder
-	if err := report.Print(&text); err != nil || !strings.Contains(text.String(), "requests this hour  250 of 250 (100 %)") || strings.Contains(text.String(), "requests today") {
+	if err := report.Print(&text); err != nil || !strings.Contains(text.String(), "requests this hour  250 of 250 (100 %)") ||
+		strings.Contains(text.String(), "requests today") {
 		t.Errorf("%v:\n%s", err, text.String())
 	}
 }
@@ -341,7 +352,8 @@ func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 	c.Env = append(c.Env, "SARA_REDIS_URL="+server.URL())
 	log := service.OpenLogs(c.Said, settings.Log{LogLevel: settings.Level{Level: slog.LevelError}})
 	client := server.Client()
-	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger, Registry: prometheus.NewRegistry()})
+	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger,
+		Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +365,8 @@ func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
 	for range 2 {
 		code, r := statusOf(c, "--replica", replica)
-		if code != ExitOK || r.Redis.State != "ok" || console.Cell(r.Redis.Mode) != "standalone" || r.Redis.Version == nil || *r.Redis.MemoryBytes <= 0 || r.Redis.Nodes != 1 {
+		if code != ExitOK || r.Redis.State != "ok" || console.Cell(r.Redis.Mode) != "standalone" || r.Redis.Version == nil ||
+			*r.Redis.MemoryBytes <= 0 || r.Redis.Nodes != 1 {
 			t.Errorf("status %d, %v, Redis %+v", code, r.Attention, r.Redis)
 		}
 		if b := r.Budgets; b.Source != "redis" || len(b.Accounts) != 1 || b.Accounts[0].SearchConsoleCallsToday != 225 || b.Accounts[0].UsedPercent != 90 ||
@@ -383,7 +396,8 @@ func TestStatusCreatesNoFiles(t *testing.T) {
 	if made, err := filepath.Glob(c.Path("*")); err != nil || len(made) > 0 {
 		t.Errorf("status creates %v (%v)", made, err)
 	}
-	c.Fails(ExitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
+	c.Fails(ExitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ",
+		"SARA_ADMIN_LISTEN (--admin-listen): ")
 }
 
 func TestStatusPrintsEqualNotesOnce(t *testing.T) {
@@ -398,8 +412,9 @@ func TestStatusPrintsEqualNotesOnce(t *testing.T) {
 	if err := r.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(text.String(), note); n != 1 || strings.Count(text.String(), " [1]\n") != 3 || !strings.Contains(text.String(), "\n[1] "+note+"\n") ||
-		!strings.Contains(text.String(), "another reason\n") || !strings.HasSuffix(text.String(), "\nAll is well.\n") {
+	if n := strings.Count(text.String(), note); n != 1 || strings.Count(text.String(), " [1]\n") != 3 ||
+		!strings.Contains(text.String(), "\n[1] "+note+"\n") || !strings.Contains(text.String(), "another reason\n") ||
+		!strings.HasSuffix(text.String(), "\nAll is well.\n") {
 		t.Errorf("the note is printed %d times:\n%s", n, text.String())
 	}
 }

@@ -170,7 +170,8 @@ func testImport(t *testing.T, c *clitest.CLI) {
 	for _, p := range first {
 		results[p["gsc_property"]] = p["result"]
 	}
-	if len(first) != 6 || results[demo.SiteLate] != "added" || results[demo.SiteFresh] != "kept" || results[demo.SitePrefix] != "added" || results[demo.SiteTwin] != "added" || results[demo.SiteArchived] != "added" {
+	if len(first) != 6 || results[demo.SiteLate] != "added" || results[demo.SiteFresh] != "kept" || results[demo.SitePrefix] != "added" ||
+		results[demo.SiteTwin] != "added" || results[demo.SiteArchived] != "added" {
 		t.Errorf("first import: %v", results)
 	}
 	if !strings.Contains(c.LastErrs, "skipped "+demo.SiteUnverified) {
@@ -282,11 +283,13 @@ func testPageGroups(t *testing.T, c *clitest.CLI) {
 
 func testAnnotations(t *testing.T, c *clitest.CLI) {
 	id := c.WithProperty()
-	relaunch := c.Object(annotationMembers, "annotation", "add", "shop", "--date", "2026-03-01", "--title", "Relaunch", "--note", "All of it.", "--color", "#00ff00")
+	relaunch := c.Object(annotationMembers, "annotation", "add", "shop", "--date", "2026-03-01", "--title", "Relaunch",
+		"--note", "All of it.", "--color", "#00ff00")
 	if relaunch["date"] != "2026-03-01" || relaunch["title"] != "Relaunch" || relaunch["note"] != "All of it." || relaunch["color"] != "#00ff00" {
 		t.Errorf("added %v", relaunch)
 	}
-	if plain := c.Object(annotationMembers, "annotation", "add", id, "--date", "2026-02-01", "--title", "Update"); plain["note"] != "" || plain["color"] != "blue" {
+	if plain := c.Object(annotationMembers, "annotation", "add", id, "--date", "2026-02-01", "--title", "Update"); plain["note"] != "" ||
+		plain["color"] != "blue" {
 		t.Errorf("added %v", plain)
 	}
 	if list := c.Array(annotationMembers, "annotation", "list", "shop"); len(list) != 2 || list[0]["title"] != "Update" {

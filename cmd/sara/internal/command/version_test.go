@@ -33,7 +33,8 @@ func TestVersionFlag(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--version"}, {"version"}} {
 		var out, trouble strings.Builder
-		if status := sara(t.Context(), args, nil, nil, &out, &trouble); status != ExitOK || !strings.Contains(out.String(), runtime.Version()) || trouble.Len() > 0 {
+		if status := sara(t.Context(), args, nil, nil, &out, &trouble); status != ExitOK ||
+			!strings.Contains(out.String(), runtime.Version()) || trouble.Len() > 0 {
 			t.Errorf("sara %s exits with %d: %s%s", args, status, &out, &trouble)
 		}
 	}

@@ -10,7 +10,8 @@ func TestConfirmNeedsTheWord(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
 		"Acme\n": "", "Acme\r\n": "", "Acme": "", // the last ends with the input
-		"": "nothing was changed: the answer is not Acme", "yes\n": "nothing was changed: the answer is not Acme", "acme\n": "nothing was changed: the answer is not Acme",
+		"": "nothing was changed: the answer is not Acme", "yes\n": "nothing was changed: the answer is not Acme",
+		"acme\n": "nothing was changed: the answer is not Acme",
 	} {
 		var said strings.Builder
 		c := Console{Stdin: strings.NewReader(answer), Stderr: &said}

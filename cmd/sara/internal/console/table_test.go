@@ -9,7 +9,8 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	const id = "0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10"
 	whole := table{header: []string{"SITE", "PERMISSION", "ID", "NOTE"}, optional: []string{"PERMISSION", "ID"},
-		rows: [][]string{{"https://www.a-rather-long-host.example/shop/", "siteFullUser", id, "the upstream refuses the token"}, {"sc-domain:b.example", "siteOwner", id, ""}}}
+		rows: [][]string{{"https://www.a-rather-long-host.example/shop/", "siteFullUser", id, "the upstream refuses the token"},
+			{"sc-domain:b.example", "siteOwner", id, ""}}}
 	for width, want := range map[int]string{
 		0: "SITE                                          PERMISSION    ID                                    NOTE\n" +
 			"https://www.a-rather-long-host.example/shop/  siteFullUser  " + id + "  the upstream refuses the token\n" +

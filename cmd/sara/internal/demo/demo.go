@@ -82,14 +82,16 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	store, _, err := backend.ServeDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")), SecretKey: settings.SecretKey{Key: secret}, Clock: o.Clock})
+	store, _, err := backend.ServeDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")),
+		SecretKey: settings.SecretKey{Key: secret}, Clock: o.Clock})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	registry := service.NewRegistry()
 	slots := cpubound.New()
-	gateway, err := upstream.New(upstream.Config{BaseURL: users.URL, TokenURL: users.URL + "/token", Connections: store, Slots: slots, Log: log.Logger, Registerer: registry})
+	gateway, err := upstream.New(upstream.Config{BaseURL: users.URL, TokenURL: users.URL + "/token", Connections: store, Slots: slots,
+		Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
@@ -185,8 +187,8 @@ func (w *World) print(out io.Writer, all bool) error {
 	fmt.Fprintf(&text, "\nTry:\n\n%s\n%s\n%s\n", console.Curl(w.BaseURL+"/v1/me", w.Keys[firstKey]),
 		console.Curl(main+"/summary?date_range=last_28d&compare=previous_period", w.Keys[firstKey]),
 		console.Curl(main+"/queries?limit=5&filters="+url.QueryEscape(`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`), w.Keys[firstKey]))
-	fmt.Fprintf(&text, "\nFor an agent (others: %s%s/guides/agents):\n\nclaude mcp add --transport http sara %s/mcp --header \"Authorization: Bearer %s\"\n",
-		w.BaseURL, docs.Path, w.BaseURL, w.Keys[firstKey])
+	fmt.Fprintf(&text, "\nFor an agent (others: %s%s/guides/agents):\n\n"+
+		"claude mcp add --transport http sara %s/mcp --header \"Authorization: Bearer %s\"\n", w.BaseURL, docs.Path, w.BaseURL, w.Keys[firstKey])
 	_, err := io.WriteString(out, text.String())
 	return err
 }

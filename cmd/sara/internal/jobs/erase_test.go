@@ -38,7 +38,8 @@ func (r *removals) Erase(_ context.Context, id string) (int, error) {
 func TestEraseResumesAndForgets(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	r := &removals{removed: []sqlstore.RemovedProperty{{ID: "a", RemovedAt: began}, {ID: "b", RemovedAt: began}}, objects: map[string]int{"a": 3, "b": 2}, failing: "a"}
+	r := &removals{removed: []sqlstore.RemovedProperty{{ID: "a", RemovedAt: began}, {ID: "b", RemovedAt: began}},
+		objects: map[string]int{"a": 3, "b": 2}, failing: "a"}
 	erase := func(after time.Duration) (objects int, err error) {
 		err = Erase(t.Context(), r, r, began.Add(after), func(e Erased) { objects += e.Objects })
 		return objects, err

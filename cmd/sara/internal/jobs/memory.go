@@ -32,7 +32,8 @@ const (
 )
 
 // Query implements collector.Gateway and inspector.Gateway.
-func (g Gateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (rows *translate.Rows, err error) {
+func (g Gateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
+	rows *translate.Rows, err error) {
 	err = g.within(ctx, t, q.MaxBody(), func() error {
 		rows, err = g.Upstream.Query(ctx, t, q, charge)
 		return err
@@ -50,7 +51,8 @@ func (g Gateway) Sitemaps(ctx context.Context, t upstream.Target) (sitemaps []up
 }
 
 // Inspect implements inspector.Gateway.
-func (g Gateway) Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (status upstream.Inspection, err error) {
+func (g Gateway) Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (
+	status upstream.Inspection, err error) {
 	err = g.within(ctx, t, inspectionBytes, func() error {
 		status, err = g.Upstream.Inspect(ctx, t, url, charge)
 		return err

@@ -37,7 +37,8 @@ func parse(line []byte) (m message, problem *failure) {
 		return m, &failure{code: invalidRequest, message: "the line is not a JSON object: send each message by itself, not in a batch"}
 	}
 	params := whole.Get("params")
-	m = message{text: line, id: whole.Get("id").Raw, method: whole.Get("method").String(), cancels: params.Get("requestId").Raw, revision: params.Get(revisionMember).String()}
+	m = message{text: line, id: whole.Get("id").Raw, method: whole.Get("method").String(), cancels: params.Get("requestId").Raw,
+		revision: params.Get(revisionMember).String()}
 	switch m.method {
 	case "tools/call", "prompts/get":
 		m.name = params.Get("name").String()

@@ -55,9 +55,12 @@ func TestMessagesAreForwardedUnchanged(t *testing.T) {
 		{"initialize", `{"jsonrpc":"2.0", "id":0, "method":"initialize","params":{"protocolVersion":"2025-11-25"}}`, "", "", ""},
 		{"before initialize", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "", "", ""},
 		{"modern discovery", `{"jsonrpc":"2.0","id":"a","method":"server/discover","params":{` + modern + `}}`, "2026-07-28", "server/discover", ""},
-		{"modern tool", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_overview","uri":"x",` + modern + `}}`, "2026-07-28", "tools/call", "get_overview"},
-		{"modern prompt", `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"größe",` + modern + `}}`, "2026-07-28", "prompts/get", "=?base64?Z3LDtsOfZQ==?="},
-		{"modern resource", `{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"sara://x",` + modern + `}}`, "2026-07-28", "resources/read", "sara://x"},
+		{"modern tool", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_overview","uri":"x",` + modern + `}}`, "2026-07-28",
+			"tools/call", "get_overview"},
+		{"modern prompt", `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"größe",` + modern + `}}`, "2026-07-28",
+			"prompts/get", "=?base64?Z3LDtsOfZQ==?="},
+		{"modern resource", `{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"sara://x",` + modern + `}}`, "2026-07-28",
+			"resources/read", "sara://x"},
 		{"modern notification", `{"jsonrpc":"2.0","method":"notifications/x","params":{` + modern + `}}`, "2026-07-28", "notifications/x", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,7 +75,8 @@ func TestMessagesAreForwardedUnchanged(t *testing.T) {
 			if string(body) != test.line {
 				t.Errorf("the server receives %s, want %s", body, test.line)
 			}
-			for name, want := range map[string]string{"Authorization": "Bearer " + key, "Accept": "application/json, text/event-stream", "Content-Type": "application/json",
+			for name, want := range map[string]string{"Authorization": "Bearer " + key,
+				"Accept": "application/json, text/event-stream", "Content-Type": "application/json",
 				"MCP-Protocol-Version": test.revision, "Mcp-Method": test.method, "Mcp-Name": test.of, "Idempotency-Key": ""} {
 				if value := got.Header.Get(name); value != want {
 					t.Errorf("%s: %q, want %q", name, value, want)
@@ -84,8 +88,8 @@ func TestMessagesAreForwardedUnchanged(t *testing.T) {
 
 func TestHeaderValuesAreEncoded(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]string{"us-west1": "us-west1", "a b": "a b", " padded ": "=?base64?IHBhZGRlZCA=?=", "line1\nline2": "=?base64?bGluZTEKbGluZTI=?=",
-		"=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=", "ü": "=?base64?w7w=?="} {
+	for value, want := range map[string]string{"us-west1": "us-west1", "a b": "a b", " padded ": "=?base64?IHBhZGRlZCA=?=",
+		"line1\nline2": "=?base64?bGluZTEKbGluZTI=?=", "=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=", "ü": "=?base64?w7w=?="} {
 		if got := encode(value); got != want {
 			t.Errorf("%q is sent as %q, want %q", value, got, want)
 		}
@@ -144,14 +148,20 @@ func TestAnswersReachTheClient(t *testing.T) {
 		server http.HandlerFunc
 		want   []string
 	}{
-		{"over several lines", answering(200, "{\n  \"jsonrpc\": \"2.0\",\n \"id\":\"7\",\"result\":{\"text\": \"a\\nb\"}}"), []string{`{"jsonrpc":"2.0","id":"7","result":{"text":"a\nb"}}`}},
-		{"400", answering(400, `{"jsonrpc":"2.0","id":"7","error":{"code":-32020,"message":"x"}}`), []string{`{"jsonrpc":"2.0","id":"7","error":{"code":-32020,"message":"x"}}`}},
-		{"404", answering(404, `{"jsonrpc":"2.0","error":{"code":-32601,"message":"x"}}`), []string{`{"jsonrpc":"2.0","error":{"code":-32601,"message":"x"},"id":"7"}`}},
-		{"id null", answering(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"x"}}`), []string{`{"jsonrpc":"2.0","id":"7","error":{"code":-1,"message":"x"}}`}},
+		{"over several lines", answering(200, "{\n  \"jsonrpc\": \"2.0\",\n \"id\":\"7\",\"result\":{\"text\": \"a\\nb\"}}"),
+			[]string{`{"jsonrpc":"2.0","id":"7","result":{"text":"a\nb"}}`}},
+		{"400", answering(400, `{"jsonrpc":"2.0","id":"7","error":{"code":-32020,"message":"x"}}`),
+			[]string{`{"jsonrpc":"2.0","id":"7","error":{"code":-32020,"message":"x"}}`}},
+		{"404", answering(404, `{"jsonrpc":"2.0","error":{"code":-32601,"message":"x"}}`),
+			[]string{`{"jsonrpc":"2.0","error":{"code":-32601,"message":"x"},"id":"7"}`}},
+		{"id null", answering(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"x"}}`),
+			[]string{`{"jsonrpc":"2.0","id":"7","error":{"code":-1,"message":"x"}}`}},
 		{"stream with an event that is no message", answering(200, "data: {\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
 			"Content-Type", "text/event-stream"), []string{`{"jsonrpc":"2.0","id":"7","result":{}}`}},
-		{"stream", answering(200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata:\"method\":\"notifications/progress\"}\n\n: idle\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
-			"Content-Type", "text/event-stream; charset=utf-8"), []string{`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":"7","result":{}}`}},
+		{"stream", answering(200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata:\"method\":\"notifications/progress\"}\n\n: idle\n\n"+
+			"data: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
+			"Content-Type", "text/event-stream; charset=utf-8"),
+			[]string{`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":"7","result":{}}`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -175,13 +185,15 @@ func TestFailuresAreExplained(t *testing.T) {
 		{"401", answering(401, fmt.Sprintf(refused, "API_KEY_REVOKED")), 401, []string{"API_KEY_REVOKED: the message", "SARA_API_KEY", "--key-file"}},
 		{"403", answering(403, fmt.Sprintf(refused, "API_ACCESS_REQUIRED")), 403, []string{"HTTP 403 API_ACCESS_REQUIRED: the message"}},
 		{"404", answering(404, "<html>", "Content-Type", "text/html"), 404, []string{"HTTP 404 Not Found", "--url"}},
-		{"429", answering(429, fmt.Sprintf(refused, "RATE_LIMITED"), "Retry-After", "17"), 429, []string{"RATE_LIMITED", "again in 17 s", `"retry_after_seconds":17`}},
+		{"429", answering(429, fmt.Sprintf(refused, "RATE_LIMITED"), "Retry-After", "17"), 429,
+			[]string{"RATE_LIMITED", "again in 17 s", `"retry_after_seconds":17`}},
 		{"503", answering(503, fmt.Sprintf(refused, "SERVICE_UNAVAILABLE"), "Retry-After", "5"), 503, []string{"SERVICE_UNAVAILABLE", "again in 5 s"}},
 		{"502 of a proxy", answering(502, "bad\ngateway", "Content-Type", "text/plain"), 502, []string{"HTTP 502 Bad Gateway: bad gateway"}},
 		{"a redirect", answering(301, "", "Location", "https://elsewhere.example/mcp"), 301, []string{"https://elsewhere.example/mcp", "--url"}},
 		{"nothing", answering(200, ""), 502, []string{"too early"}},
 		{"a stream that ends", answering(200, "data: {}\n", "Content-Type", "text/event-stream"), 502, []string{"too early"}},
-		{"a connection that breaks", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502, []string{"cannot be reached", "EOF", "--url"}},
+		{"a connection that breaks", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502,
+			[]string{"cannot be reached", "EOF", "--url"}},
 		{"an answer without end", func(w http.ResponseWriter, _ *http.Request) {
 			for range maxMessage/1000 + 1 {
 				_, _ = w.Write(bytes.Repeat([]byte(" "), 1000))
@@ -191,7 +203,8 @@ func TestFailuresAreExplained(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, log := relayed(t, test.server, `{"jsonrpc":"2.0","id":[1],"method":"tools/call"}`)
-			if len(got) != 1 || gjson.Get(got[0], "error.code").Int() != int64(test.code) || gjson.Get(got[0], "id").Raw != "[1]" || gjson.Get(got[0], "jsonrpc").String() != "2.0" {
+			if len(got) != 1 || gjson.Get(got[0], "error.code").Int() != int64(test.code) || gjson.Get(got[0], "id").Raw != "[1]" ||
+				gjson.Get(got[0], "jsonrpc").String() != "2.0" {
 				t.Fatalf("%q, want one error %d", got, test.code)
 			}
 			for _, want := range test.want {
@@ -219,7 +232,8 @@ func TestTheLogNamesAnAnswerThatFails(t *testing.T) {
 
 func TestLinesThatAreNoMessageAreRefused(t *testing.T) {
 	t.Parallel()
-	got, _ := relayed(t, answering(200, `{"jsonrpc":"2.0","id":1,"result":{}}`), "", "{", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "  ", `{"id":1,"method":"ping"}`)
+	got, _ := relayed(t, answering(200, `{"jsonrpc":"2.0","id":1,"result":{}}`), "", "{", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "  ",
+		`{"id":1,"method":"ping"}`)
 	if len(got) != 3 || gjson.Get(got[0], "result").Raw != "{}" {
 		t.Fatalf("%q, want two errors and an answer", got)
 	}
@@ -299,7 +313,8 @@ func TestACancelledRequestGetsNoAnswer(t *testing.T) {
 		began := time.Now()
 		_, _ = io.WriteString(client, `{"id":1,"method":"ping"}`+"\n")
 		<-begun
-		_, _ = io.WriteString(client, `{"method":"notifications/cancelled","params":{"requestId":2}}`+"\n"+`{"method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
+		_, _ = io.WriteString(client, `{"method":"notifications/cancelled","params":{"requestId":2}}`+"\n"+
+			`{"method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
 		_ = client.Close()
 		if err := <-ended; err != nil || out.Len() > 0 || time.Since(began) > 0 {
 			t.Errorf("it ended after %v with %v and the answers %q", time.Since(began), err, out.String())

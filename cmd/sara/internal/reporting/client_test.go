@@ -33,7 +33,8 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		next = a.list[a.sent]
 	}
 	a.sent++
-	response := &http.Response{StatusCode: next.status, Status: fmt.Sprint(next.status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(next.body)), Request: r}
+	response := &http.Response{StatusCode: next.status, Status: fmt.Sprint(next.status), Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(next.body)), Request: r}
 	if next.after != "" {
 		response.Header.Set("Retry-After", next.after)
 	}
@@ -70,7 +71,8 @@ func TestClientWaitsForWhatPasses(t *testing.T) {
 		{"a missing scope", []answer{refusal(403, "INSUFFICIENT_SCOPE", "")}, 0, true, "INSUFFICIENT_SCOPE: no"},
 		{"a bad parameter", []answer{refusal(400, "VALIDATION_ERROR", "")}, 0, false, "VALIDATION_ERROR: no"},
 		{"a wrong address", []answer{broken}, 0, true, "http://sara.example does not answer: connection refused"},
-		{"another server", []answer{{status: 200, body: "<html>"}}, 0, true, "http://sara.example answers 200, and not as sara does: name the public address of sara with --url"},
+		{"another server", []answer{{status: 200, body: "<html>"}}, 0, true,
+			"http://sara.example answers 200, and not as sara does: name the public address of sara with --url"},
 		{"another API", []answer{{status: 200, body: `{"ok":true}`}}, 0, true, "http://sara.example answers 200, and not as sara does"},
 		{"a redirect", []answer{{status: 302}}, 0, true, "http://sara.example redirects to https://elsewhere.example/: name that server with --url"},
 		{"a server that restarts", []answer{success, broken, {status: 502, body: "bad gateway"}}, 3 * time.Second, false, ""},

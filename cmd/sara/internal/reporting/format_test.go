@@ -31,8 +31,8 @@ func TestFormats(t *testing.T) {
 
 func TestFileNamesAreSafeAndDiffer(t *testing.T) {
 	t.Parallel()
-	names := fileNames([]Property{{ID: "1", Slug: "shop"}, {ID: "2", Slug: "twin"}, {ID: "3", Slug: "twin"}, {ID: "4", Slug: "../key"}, {ID: "a/b", Slug: ""},
-		{ID: "6", Slug: ".hidden"}, {ID: "7", Slug: strings.Repeat("x", 101)}})
+	names := fileNames([]Property{{ID: "1", Slug: "shop"}, {ID: "2", Slug: "twin"}, {ID: "3", Slug: "twin"}, {ID: "4", Slug: "../key"},
+		{ID: "a/b", Slug: ""}, {ID: "6", Slug: ".hidden"}, {ID: "7", Slug: strings.Repeat("x", 101)}})
 	if got := strings.Join(names, " "); got != "shop 2 3 4 property-5 6 7" {
 		t.Errorf("names %s", got)
 	}

@@ -21,12 +21,14 @@ func TestOnlyDaysThatNeverWereEndAProperty(t *testing.T) {
 		"INTERNAL_ERROR": false, "NOT_FOUND": false, "QUOTA_EXCEEDED": false,
 	} {
 		now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
-		c := Config{Now: now, Question: Question{Preset: "last_7d", Format: "json"}, Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: &answers{list: []answer{
-			{status: 200, body: `{"success":true,"data":{"rows":[{"property_id":"1","totals":{"clicks":1}},{"property_id":"2","error":{"code":"` + code + `","message":"no"}}]},
+		c := Config{Now: now, Question: Question{Preset: "last_7d", Format: "json"},
+			Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: &answers{list: []answer{
+				{status: 200, body: `{"success":true,"data":{"rows":[{"property_id":"1","totals":{"clicks":1}},` +
+					`{"property_id":"2","error":{"code":"` + code + `","message":"no"}}]},
 				"meta":{"total":2,"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`},
-			{status: 200, body: `{"success":true,"data":{"key":{"scopes":["properties:read","performance:read"]}}}`},
-			{status: 200, body: `{"success":true,"data":{"rows":[{"id":"1"}]}}`},
-		}}}}
+				{status: 200, body: `{"success":true,"data":{"key":{"scopes":["properties:read","performance:read"]}}}`},
+				{status: 200, body: `{"success":true,"data":{"rows":[{"id":"1"}]}}`},
+			}}}}
 		_, err := WritePortfolio(t.Context(), c, io.Discard)
 		if _, incomplete := errors.AsType[*IncompleteError](err); incomplete == complete || !incomplete && err != nil {
 			t.Errorf("%s: %v, want a complete report: %t", code, err, complete)
@@ -70,7 +72,8 @@ func (s *warmingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAPropertyThatMovesBetweenPagesIsInThePortfolio(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
 	server := &warmingServer{properties: 2*propertiesPerRequest + 1, late: 3}
-	c := Config{Now: now, Question: Question{Preset: "last_7d", Format: NDJSON}, Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: server}}
+	c := Config{Now: now, Question: Question{Preset: "last_7d", Format: NDJSON},
+		Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: server}}
 	var out bytes.Buffer
 	result, err := WritePortfolio(t.Context(), c, &out)
 	if err != nil || result.Properties != server.properties {
@@ -95,12 +98,14 @@ func TestAnOutageIsNoRefusal(t *testing.T) {
 // A limit that ends a portfolio of chosen properties says when to go on.
 func TestAPortfolioThatStopsSaysWhenToGoOn(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
-	c := Config{Now: now, Select: []string{"a", "b"}, Question: Question{Preset: "last_7d", Format: "json"}, Client: &Client{URL: "http://sara.example", Key: "k", Now: now,
-		Patience: time.Minute, Waiting: func(string, time.Time, error) {}, Transport: &answers{list: []answer{
-			{status: 200, body: `{"success":true,"data":{"rows":[{"id":"1","slug":"a","archived":false},{"id":"2","slug":"b","archived":false}]},"meta":{"total":2}}`},
-			{status: 200, body: `{"success":true,"data":{"totals":{"clicks":1}},"meta":{"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`},
-			refusal(429, "QUOTA_EXCEEDED", "7200"),
-		}}}}
+	c := Config{Now: now, Select: []string{"a", "b"}, Question: Question{Preset: "last_7d", Format: "json"},
+		Client: &Client{URL: "http://sara.example", Key: "k", Now: now,
+			Patience: time.Minute, Waiting: func(string, time.Time, error) {}, Transport: &answers{list: []answer{
+				{status: 200,
+					body: `{"success":true,"data":{"rows":[{"id":"1","slug":"a","archived":false},{"id":"2","slug":"b","archived":false}]},"meta":{"total":2}}`},
+				{status: 200, body: `{"success":true,"data":{"totals":{"clicks":1}},"meta":{"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`},
+				refusal(429, "QUOTA_EXCEEDED", "7200"),
+			}}}}
 	_, err := WritePortfolio(t.Context(), c, io.Discard)
 	incomplete, ok := errors.AsType[*IncompleteError](err)
 	if !ok || incomplete.Cause == nil || !incomplete.GoOnAt.Equal(now().Add(2*time.Hour)) {

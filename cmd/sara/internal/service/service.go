@@ -127,11 +127,13 @@ func Listen(setting, address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, settings.Errorf(setting, "%s is already in use; stop the program that uses it, or choose another address, such as 127.0.0.1:0 for any free port", address)
+		return nil, settings.Errorf(setting, "%s is already in use; stop the program that uses it, or choose another address, "+
+			"such as 127.0.0.1:0 for any free port", address)
 	case errors.Is(err, syscall.EACCES):
 		return nil, settings.Errorf(setting, "this user may not listen on %s; choose a port above 1023, such as 127.0.0.1:8080", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, settings.Errorf(setting, "%s is not an address of this machine; choose one that is, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all addresses", address)
+		return nil, settings.Errorf(setting, "%s is not an address of this machine; choose one that is, such as 127.0.0.1:8080, "+
+			"or 0.0.0.0:8080 for all addresses", address)
 	case err != nil:
 		return nil, settings.Errorf(setting, "%v; choose an address like 127.0.0.1:8080", err)
 	}

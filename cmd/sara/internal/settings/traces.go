@@ -67,7 +67,8 @@ func (e environment) on() (bool, error) {
 	case "":
 		return endpoint != "", nil
 	default:
-		return false, Errorf("OTEL_TRACES_EXPORTER", "%q is neither otlp nor none; sara sends traces by OTLP only: choose otlp, and let an OpenTelemetry Collector forward them", exporter)
+		return false, Errorf("OTEL_TRACES_EXPORTER",
+			"%q is neither otlp nor none; sara sends traces by OTLP only: choose otlp, and let an OpenTelemetry Collector forward them", exporter)
 	}
 }
 
@@ -136,7 +137,8 @@ func (e environment) checkPairs(name, example string, isName func(string) bool) 
 		key, value, found := strings.Cut(pair, "=")
 		_, err := url.PathUnescape(value)
 		if !found || err != nil || !isName(strings.TrimSpace(key)) {
-			return Errorf(name, "entry %d of the list is not of the form NAME=VALUE, with special characters in the value percent-encoded; write it like %s", i+1, example)
+			return Errorf(name, "entry %d of the list is not of the form NAME=VALUE, with special characters in the value percent-encoded; "+
+				"write it like %s", i+1, example)
 		}
 	}
 	return nil
@@ -194,7 +196,8 @@ func (e environment) checkSampler() error {
 		}
 		return nil
 	default:
-		return Errorf(samplerName, "%q is not one of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio", sampler)
+		return Errorf(samplerName, "%q is not one of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, "+
+			"parentbased_traceidratio", sampler)
 	}
 }
 
@@ -214,7 +217,8 @@ func (e environment) propagators() []string {
 func (e environment) checkPropagators() error {
 	for _, name := range e.propagators() {
 		if name != "tracecontext" && name != "baggage" && name != "none" { // baggage is accepted and ignored
-			return Errorf(propagatorsName, "%q is not one of tracecontext, baggage, none; choose tracecontext, or none to ignore the trace ids of clients", name)
+			return Errorf(propagatorsName, "%q is not one of tracecontext, baggage, none; choose tracecontext, "+
+				"or none to ignore the trace ids of clients", name)
 		}
 	}
 	return nil

@@ -138,7 +138,8 @@ func (v view) accountBudget(a sqlstore.Account, c policy.UsageCount) AccountBudg
 		c.InHour = 0 // persisted in an earlier hour
 	}
 	budget := AccountBudget{ID: a.ID, Account: a.Name, Plan: a.Plan, RequestsThisHour: c.InHour, RequestsPerHour: plan.RequestsPerHour,
-		RequestsToday: c.InDay, RequestsPerDay: plan.RequestsPerDay, SearchConsoleCallsToday: c.Calls, SearchConsoleCallsPerDay: plan.SearchConsoleCallsPerDay}
+		RequestsToday: c.InDay, RequestsPerDay: plan.RequestsPerDay, SearchConsoleCallsToday: c.Calls,
+		SearchConsoleCallsPerDay: plan.SearchConsoleCallsPerDay}
 	if !plan.APIAccess {
 		return budget
 	}

@@ -20,12 +20,15 @@ const shownRows = 20
 func (r *Report) Print(w io.Writer) error {
 	var text strings.Builder
 	errs := []error{
-		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "OPEN CIRCUITS", "REASON"}, console.Each(r.Replicas, Replica.Cells)),
+		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "OPEN CIRCUITS", "REASON"},
+			console.Each(r.Replicas, Replica.Cells)),
 		r.printRedis(&text),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
 		section(&text, "OBJECT STORE of the archive", r.ObjectStore.Problem, []string{"KIND", "ADDRESS", "STATE", "LATENCY"}, r.ObjectStore.rows()),
-		section(&text, "OBJECT STORE by replica, since it started", nil, []string{"REPLICA", "CIRCUIT", "FAILED", "REFUSED", "LAST FAILURE"}, console.Each(r.Replicas, Replica.storeCells)),
-		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(slices.Concat(r.Outages.Unhealthy, r.Outages.Sealed.Connections), Outage.Cells)),
+		section(&text, "OBJECT STORE by replica, since it started", nil, []string{"REPLICA", "CIRCUIT", "FAILED", "REFUSED", "LAST FAILURE"},
+			console.Each(r.Replicas, Replica.storeCells)),
+		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"},
+			console.Each(slices.Concat(r.Outages.Unhealthy, r.Outages.Sealed.Connections), Outage.Cells)),
 	}
 	if r.Outages.Problem == nil {
 		fmt.Fprintf(&text, "%d of %d connections work.\n", r.Outages.Total-r.Outages.Failing-r.Outages.Sealed.healthy, r.Outages.Total)
@@ -118,8 +121,8 @@ func (s Redis) rows() [][]string {
 	if s.State == redisNone {
 		return [][]string{{"none", "requests are counted in memory, for one process"}}
 	}
-	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), console.Cell(s.Version), console.Cell(s.Mode), size(s.MemoryBytes), size(s.MaxMemory),
-		console.Cell(s.Policy), count64(s.EvictedKeys)}}
+	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), console.Cell(s.Version), console.Cell(s.Mode), size(s.MemoryBytes),
+		size(s.MaxMemory), console.Cell(s.Policy), count64(s.EvictedKeys)}}
 }
 
 func (d Database) rows() [][]string {
@@ -138,10 +141,11 @@ func (s Archive) print(text *strings.Builder) error {
 	for _, p := range s.Properties {
 		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.LastArchivedDate), number(p.LagDays), strconv.Itoa(p.Failures), p.ID, p.Note})
 	}
-	err := section(text, "ARCHIVE up to "+s.Anchor, s.Problem, []string{"GSC PROPERTY", "STATE", "LAST DAY", "DAYS BEHIND", "FAILURES", "ID", "NOTE"}, rows)
+	err := section(text, "ARCHIVE up to "+s.Anchor, s.Problem,
+		[]string{"GSC PROPERTY", "STATE", "LAST DAY", "DAYS BEHIND", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
-		fmt.Fprintf(text, "%d properties are collected: %d complete, %d late, %d failing; %d are not collected.%s\n", s.Counts.Properties, s.Counts.Complete,
-			s.Counts.Late, s.Counts.Failing, s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
+		fmt.Fprintf(text, "%d properties are collected: %d complete, %d late, %d failing; %d are not collected.%s\n", s.Counts.Properties,
+			s.Counts.Complete, s.Counts.Late, s.Counts.Failing, s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
 	}
 	return err
 }
@@ -149,12 +153,13 @@ func (s Archive) print(text *strings.Builder) error {
 func (s Indexing) print(text *strings.Builder) error {
 	var rows [][]string
 	for _, p := range s.Properties {
-		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.RefreshedAt), number(p.AgeDays), strconv.Itoa(p.URLs), strconv.Itoa(p.Failures), p.ID, p.Note})
+		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.RefreshedAt), number(p.AgeDays), strconv.Itoa(p.URLs),
+			strconv.Itoa(p.Failures), p.ID, p.Note})
 	}
 	err := section(text, "INDEXING", s.Problem, []string{"GSC PROPERTY", "STATE", "REFRESHED", "DAYS OLD", "URLS", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
-		fmt.Fprintf(text, "%d properties are inspected: %d late, %d failing; %d are not inspected.%s\n", s.Counts.Properties, s.Counts.Late, s.Counts.Failing,
-			s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
+		fmt.Fprintf(text, "%d properties are inspected: %d late, %d failing; %d are not inspected.%s\n", s.Counts.Properties, s.Counts.Late,
+			s.Counts.Failing, s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
 	}
 	return err
 }
