@@ -77,7 +77,8 @@ func (w *world) testAnswersPass(t *testing.T) {
 			t.Errorf("%q: the headers are %q, but directly %q", c, got, want)
 		}
 		for name := range direct.header {
-			changes := slices.Contains([]string{"Date", "Etag", "X-Request-Id", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Content-Length", "Cache-Control"}, name)
+			changes := slices.Contains([]string{"Date", "Etag", "X-Request-Id", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+				"Content-Length", "Cache-Control"}, name)
 			if got, want := through.header.Get(name), direct.header.Get(name); got == "" || got != want && !changes {
 				t.Errorf("%q: %s is %q, but directly %q", c, name, got, want)
 			}

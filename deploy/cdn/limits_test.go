@@ -95,7 +95,8 @@ func (o *origin) testKeyLimit(t *testing.T) {
 	if refused == 0 || refused > 399 {
 		t.Errorf("%d of 500 are refused, with a burst of 100", refused)
 	}
-	if refused := o.flood(t, 20, "127.0.1.9", "Authorization", strings.ToLower("Bearer ")+strings.Replace(key, "A", "B", 1)[len("Bearer "):]); refused > 0 {
+	if refused := o.flood(t, 20, "127.0.1.9", "Authorization",
+		strings.ToLower("Bearer ")+strings.Replace(key, "A", "B", 1)[len("Bearer "):]); refused > 0 {
 		t.Errorf("%d requests with another key are refused", refused)
 	}
 }

@@ -45,8 +45,8 @@ type cdn struct {
 func startCDN(t *testing.T, replicas [2]string) *cdn {
 	t.Helper()
 	// The limits of one client would end the other tests, which are one.
-	return startLimitedCDN(t, replicas, "rate=50r/s", "rate=50000r/s", "rate=20r/s", "rate=20000r/s", "burst=200", "burst=5000", "burst=100", "burst=5000",
-		"limit_conn connections 100", "limit_conn connections 5000")
+	return startLimitedCDN(t, replicas, "rate=50r/s", "rate=50000r/s", "rate=20r/s", "rate=20000r/s", "burst=200", "burst=5000", "burst=100",
+		"burst=5000", "limit_conn connections 100", "limit_conn connections 5000")
 }
 
 // startLimitedCDN is startCDN with changes of nginx.conf.
@@ -231,7 +231,8 @@ type answer struct {
 // client returns a client that does not decompress, and connects from a loopback address.
 func client(from string) *http.Client {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64}}
+	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dialer.DialContext, DisableCompression: true,
+		MaxIdleConnsPerHost: 64}}
 }
 
 // ask sends a request with headers, which are names and values in turn.

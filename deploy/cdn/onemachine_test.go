@@ -20,8 +20,8 @@ func TestUnitFileIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Type=notify", "EnvironmentFile=/etc/sara/sara.env", "ExecStart=/usr/local/bin/sara serve", "User=sara", "NoNewPrivileges=yes", "ProtectSystem=strict",
-		"CapabilityBoundingSet=\n", "StateDirectory=sara"} {
+	for _, want := range []string{"Type=notify", "EnvironmentFile=/etc/sara/sara.env", "ExecStart=/usr/local/bin/sara serve", "User=sara",
+		"NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=\n", "StateDirectory=sara"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the unit lacks %s", want)
 		}

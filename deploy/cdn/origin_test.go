@@ -88,7 +88,8 @@ func (o *origin) testRequest(t *testing.T) {
 	seen := make(chan *http.Request, 1)
 	o.answers(func(_ int, _ http.ResponseWriter, r *http.Request) { seen <- r })
 	target := "/v1/properties/https%3A%2F%2Fa.example%2F/queries?filters=%5B%7B%22value%22%3A%22a%2Bb%2F..%2F%22%7D%5D&x=&x=%20+"
-	o.ask(t, http.MethodGet, target, "Authorization", "Bearer k", "Accept-Encoding", "gzip;q=0.5, br", "Cache-Control", "no-cache", "If-None-Match", `W/"1"`,
+	o.ask(t, http.MethodGet, target, "Authorization", "Bearer k",
+		"Accept-Encoding", "gzip;q=0.5, br", "Cache-Control", "no-cache", "If-None-Match", `W/"1"`,
 		"X-Real-IP", "203.0.113.1", "X-Real-IP", "203.0.113.2", "X-Forwarded-For", "203.0.113.3", "Forwarded", "for=203.0.113.4")
 	r := <-seen
 	if r.RequestURI != target || r.Proto != "HTTP/1.1" {

@@ -57,7 +57,8 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, keys: make(map[string]string), folder: t.TempDir(), asker: client("127.0.0.1")}
 	server, database := redistest.Single(t), pgtest.Start(t)
 	w.binary = saratest.Binary(t)
-	red := w.user("red", gscsim.Site{URL: "sc-domain:shop.example", Queries: 60, Pages: 30}, gscsim.Site{URL: "sc-domain:red.example", Queries: 60, Pages: 30})
+	red := w.user("red", gscsim.Site{URL: "sc-domain:shop.example", Queries: 60, Pages: 30},
+		gscsim.Site{URL: "sc-domain:red.example", Queries: 60, Pages: 30})
 	blue := w.user("blue", gscsim.Site{URL: "sc-domain:shop.example", Queries: 90, Pages: 30})
 	w.simulator = gscsim.New(gscsim.Config{Seed: 7, Now: time.Now, Users: []gscsim.User{red, blue}})
 	upstream := httptest.NewServer(w.simulator)

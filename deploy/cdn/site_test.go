@@ -27,8 +27,10 @@ func (m *machine) startNginxSite(t *testing.T) *cdn {
 	certificates := "/etc/letsencrypt/live/" + domain
 	c.adaptFrom(oneMachine, "nginx-site.conf", "listen 443 ssl;", "listen "+secure+" ssl;", "listen [::]:443 ssl;", "", "127.0.0.1:8080", m.listen,
 		certificates+"/fullchain.pem", c.folder+"/tls.crt", certificates+"/privkey.pem", c.folder+"/tls.key")
-	c.write("nginx.conf", []byte("error_log "+c.folder+"/error.log;\nevents {}\nhttp {\n\tclient_body_temp_path "+c.folder+"/body;\n\tproxy_temp_path "+c.folder+"/proxy;\n"+
-		"\tfastcgi_temp_path "+c.folder+"/fastcgi;\n\tuwsgi_temp_path "+c.folder+"/uwsgi;\n\tscgi_temp_path "+c.folder+"/scgi;\n\tinclude nginx-site.conf;\n}\n"))
+	c.write("nginx.conf", []byte("error_log "+c.folder+"/error.log;\nevents {}\nhttp {\n"+
+		"\tclient_body_temp_path "+c.folder+"/body;\n\tproxy_temp_path "+c.folder+"/proxy;\n"+
+		"\tfastcgi_temp_path "+c.folder+"/fastcgi;\n\tuwsgi_temp_path "+c.folder+"/uwsgi;\n"+
+		"\tscgi_temp_path "+c.folder+"/scgi;\n\tinclude nginx-site.conf;\n}\n"))
 	c.startNginx(program, secure)
 	return c
 }
@@ -102,7 +104,8 @@ func (c *cdn) wantSite(m *machine, key, guesser, neighbour string) {
 			}
 		}
 	}
-	if a, err := ask(asker, http.MethodGet, c.secure+"/v1/me", "Authorization", "Bearer "+guessedKey(0)); err != nil || a.status != http.StatusUnauthorized {
+	if a, err := ask(asker, http.MethodGet, c.secure+"/v1/me", "Authorization", "Bearer "+guessedKey(0)); err != nil ||
+		a.status != http.StatusUnauthorized {
 		t.Errorf("with an unknown key: %v, %d %s", err, a.status, a.body)
 	}
 	for _, path := range []string{"/metrics", "/livez", "/readyz", "/debug/pprof/"} {
@@ -121,7 +124,8 @@ func (c *cdn) wantSite(m *machine, key, guesser, neighbour string) {
 func (c *cdn) wantMCP(asker *http.Client, key string) {
 	c.t.Helper()
 	const longest = 32 << 10
-	message := []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	message := []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize",` +
+		`"params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 	message = append(message, bytes.Repeat([]byte(" "), longest-len(message))...)
 	for host, answered := range map[string]bool{domain: true, "stranger.example": false} {
 		request, err := http.NewRequest(http.MethodPost, c.secure+"/mcp", bytes.NewReader(message))

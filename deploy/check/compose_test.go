@@ -248,15 +248,18 @@ func testSecrets(t *testing.T, binary string) {
 	}
 	testOlderSecrets(t, folder, first, run)
 	password := readFile(t, filepath.Join(folder, "postgres", "password"))
-	if len(password) < 40 || !strings.Contains(first, "://sara:"+password+"@") || strings.Contains(readFile(t, filepath.Join(folder, "redis", "redis.conf")), password) {
+	if len(password) < 40 || !strings.Contains(first, "://sara:"+password+"@") ||
+		strings.Contains(readFile(t, filepath.Join(folder, "redis", "redis.conf")), password) {
 		t.Error("the password of PostgreSQL is short, differs from sara's setting, or is that of Redis as well")
 	}
 	config := filepath.Join(t.TempDir(), "sara.yaml")
-	nowhere := strings.NewReplacer("@postgres:5432", "@127.0.0.1:1", "@redis:6379", "@127.0.0.1:1", "@redis-cache:6379", "@127.0.0.1:1", "//store:7070", "//127.0.0.1:1").Replace(first)
+	nowhere := strings.NewReplacer("@postgres:5432", "@127.0.0.1:1", "@redis:6379", "@127.0.0.1:1", "@redis-cache:6379", "@127.0.0.1:1",
+		"//store:7070", "//127.0.0.1:1").Replace(first)
 	if err := os.WriteFile(config, []byte(nowhere), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := sara(t, binary, []string{"SARA_CONFIG=" + config, "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(folder, "sara", "store")}, "serve", "--check")
+	out, err := sara(t, binary, []string{"SARA_CONFIG=" + config, "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(folder, "sara", "store")},
+		"serve", "--check")
 	if err == nil || strings.Count(out, "refused") != 4 || strings.Contains(out, "SARA_SECRET_KEY") || strings.Contains(out, password) {
 		t.Errorf("%v, want only four refused connections:\n%s", err, out)
 	}

@@ -82,10 +82,12 @@ func checkFinalStage(t *testing.T, final instructions.Stage) {
 			t.Errorf("an image without a shell cannot run %v", c)
 		}
 	}
-	if user != "65532:65532" || workdir != "/var/lib/sara" || !slices.Equal(volumes, []string{workdir}) || !slices.Equal(ports, []string{"8080", "9090"}) {
+	if user != "65532:65532" || workdir != "/var/lib/sara" || !slices.Equal(volumes, []string{workdir}) ||
+		!slices.Equal(ports, []string{"8080", "9090"}) {
 		t.Errorf("user %s in %s, volumes %v, ports %v", user, workdir, volumes, ports)
 	}
-	if !slices.Equal(entrypoint, []string{"/sara"}) || !slices.Equal(command, []string{"serve"}) || !slices.Equal(health, []string{"CMD", "/sara", "health"}) {
+	if !slices.Equal(entrypoint, []string{"/sara"}) || !slices.Equal(command, []string{"serve"}) ||
+		!slices.Equal(health, []string{"CMD", "/sara", "health"}) {
 		t.Errorf("it runs %v %v, with the health check %v", entrypoint, command, health)
 	}
 }

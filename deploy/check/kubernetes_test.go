@@ -194,7 +194,8 @@ func TestSecretsAreReferencesOnly(t *testing.T) {
 		for _, c := range append(each(pod["initContainers"]), each(pod["containers"])...) {
 			for _, variable := range each(c["env"]) {
 				switch variable.text("name") {
-				case "SARA_DATABASE_URL", "SARA_REDIS_URL", "SARA_REDIS_CACHE_URL", "SARA_SECRET_KEY", "SARA_SECRET_KEY_PREVIOUS", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY":
+				case "SARA_DATABASE_URL", "SARA_REDIS_URL", "SARA_REDIS_CACHE_URL", "SARA_SECRET_KEY", "SARA_SECRET_KEY_PREVIOUS",
+					"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY":
 					if variable.text("valueFrom", "secretKeyRef", "name") == "" {
 						t.Errorf("%s: %s does not come from a Secret", folder, variable.text("name"))
 					}
@@ -298,7 +299,8 @@ func TestIngressLeadsToTheAPI(t *testing.T) {
 	ingress := only(t, manifests, "Ingress")
 	host := strings.TrimPrefix(podEnvironment(t, manifests)["SARA_BASE_URL"], "https://")
 	rules, tls := each(ingress.at("spec", "rules")), each(ingress.at("spec", "tls"))
-	if len(rules) != 1 || rules[0].text("host") != host || len(tls) != 1 || fmt.Sprint(tls[0].at("hosts")) != fmt.Sprint([]any{host}) || tls[0].text("secretName") == "" {
+	if len(rules) != 1 || rules[0].text("host") != host || len(tls) != 1 || fmt.Sprint(tls[0].at("hosts")) != fmt.Sprint([]any{host}) ||
+		tls[0].text("secretName") == "" {
 		t.Errorf("the Ingress has the rules %v and TLS %v, clients use %s", rules, tls, host)
 	}
 	for _, path := range each(rules[0].at("http", "paths")) {

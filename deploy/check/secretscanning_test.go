@@ -46,7 +46,8 @@ func sampleKey(t *testing.T) string {
 func TestPublishedPatternMatchesKeys(t *testing.T) {
 	pattern := keyPattern(t)
 	for _, key := range append(newKeys(), sampleKey(t)) {
-		for _, text := range []string{key, "KEY=" + key + "\n", `{"key":"` + key + `"}`, "Authorization: Bearer " + key, "https://a.example/?key=" + key + "&b"} {
+		for _, text := range []string{key, "KEY=" + key + "\n", `{"key":"` + key + `"}`, "Authorization: Bearer " + key,
+			"https://a.example/?key=" + key + "&b"} {
 			if found := pattern.FindAllString(text, -1); len(found) != 1 || found[0] != key {
 				t.Errorf("in %q: %q", text, found)
 			}

@@ -48,8 +48,10 @@ func isPinned(image string) bool {
 func TestImagesAreToldApartByTheirPin(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for image, want := range map[string]bool{
-		"redis:8.2.1-alpine": true, "registry.example.com:5000/team/sara:v1.0.0": true, "sara:local": true, "redis@" + digest: true, "redis:8.2.1@" + digest: true,
-		"redis": false, "redis:latest": false, "redis:alpine": false, "redis:8": false, "registry.example.com:5000/sara": false, "redis:": false, "redis@sha256:12": false,
+		"redis:8.2.1-alpine": true, "registry.example.com:5000/team/sara:v1.0.0": true, "sara:local": true,
+		"redis@" + digest: true, "redis:8.2.1@" + digest: true,
+		"redis": false, "redis:latest": false, "redis:alpine": false, "redis:8": false, "registry.example.com:5000/sara": false,
+		"redis:": false, "redis@sha256:12": false,
 	} {
 		if got := isPinned(image); got != want {
 			t.Errorf("%s is pinned: %v", image, got)
@@ -62,7 +64,8 @@ func TestImagesAreNamedOnce(t *testing.T) {
 	seen := make(map[string]string)
 	for _, file := range []string{dockerfile, composeFile, "../kubernetes/base/deployment.yaml", "../kubernetes/base/kustomization.yaml"} {
 		text := readFile(t, file)
-		for _, image := range regexp.MustCompile(`(?m)^(?:# syntax=|ARG BUILD_IMAGE=| +image: (?:&[a-z-]+ )?)([a-z][^ \n]*:[^ \n]+)`).FindAllStringSubmatch(text, -1) {
+		for _, image := range regexp.MustCompile(`(?m)^(?:# syntax=|ARG BUILD_IMAGE=| +image: (?:&[a-z-]+ )?)([a-z][^ \n]*:[^ \n]+)`).
+			FindAllStringSubmatch(text, -1) {
 			if first, again := seen[image[1]]; again || !isPinned(image[1]) {
 				t.Errorf("%s: %s is not pinned, or is also in %s", file, image[1], first)
 			}

@@ -92,7 +92,8 @@ func (r *release) tar(files []file) ([]byte, error) {
 	var text bytes.Buffer
 	w := tar.NewWriter(&text)
 	for _, f := range files {
-		header := &tar.Header{Name: f.name, Mode: int64(f.mode.Perm()), Uid: f.owner, Gid: f.owner, ModTime: r.Date, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
+		header := &tar.Header{Name: f.name, Mode: int64(f.mode.Perm()), Uid: f.owner, Gid: f.owner, ModTime: r.Date,
+			Size: int64(len(f.content)), Typeflag: tar.TypeReg}
 		if f.mode&fs.ModeSticky != 0 {
 			header.Mode |= 0o1000
 		}

@@ -78,8 +78,8 @@ func example(t *testing.T) (release, map[platform]string) {
 	if err := errors.Join(os.WriteFile(certificates, []byte("PEM"), 0o600), os.WriteFile(renamed, program, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	r := release{Version: "v1.2.3", Revision: "c0ffee", Date: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Root: "../..", Out: filepath.Join(folder, "dist"),
-		Certificates: certificates, Compression: gzip.BestSpeed}
+	r := release{Version: "v1.2.3", Revision: "c0ffee", Date: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Root: "../..",
+		Out: filepath.Join(folder, "dist"), Certificates: certificates, Compression: gzip.BestSpeed}
 	if err := os.Mkdir(r.Out, 0o700); err != nil {
 		t.Fatal(err)
 	}

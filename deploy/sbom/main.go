@@ -93,5 +93,6 @@ func module(m *debug.Module) (cdx.Component, error) {
 
 func component(name, version string) cdx.Component {
 	reference := "pkg:golang/" + name + "@" + strings.ReplaceAll(version, "+", "%2B")
-	return cdx.Component{BOMRef: reference, Type: cdx.ComponentTypeLibrary, Name: name, Version: version, Scope: cdx.ScopeRequired, PackageURL: reference}
+	return cdx.Component{BOMRef: reference, Type: cdx.ComponentTypeLibrary, Name: name, Version: version,
+		Scope: cdx.ScopeRequired, PackageURL: reference}
 }

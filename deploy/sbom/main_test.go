@@ -45,7 +45,8 @@ func TestBillAgreesWithGoSum(t *testing.T) {
 			continue
 		}
 		hash, err := hex.DecodeString((*part.Hashes)[0].Value)
-		if line := part.Name + " " + part.Version + " h1:" + base64.StdEncoding.EncodeToString(hash) + "\n"; err != nil || !strings.Contains("\n"+string(sums), "\n"+line) {
+		if line := part.Name + " " + part.Version + " h1:" + base64.StdEncoding.EncodeToString(hash) + "\n"; err != nil ||
+			!strings.Contains("\n"+string(sums), "\n"+line) {
 			t.Errorf("go.sum lacks %q", line)
 		}
 	}

@@ -163,12 +163,13 @@ func TestIndexing(t *testing.T) {
 	bucket, limit := api.BucketIndexed, 2
 	u := must(c.ListIndexedURLsWithResponse(t.Context(), id, &api.ListIndexedURLsParams{Bucket: &bucket, Limit: &limit}))
 	urls := answer(t, u.JSON200, u.Body)
-	if len(urls.Data.Rows) != limit || urls.Meta.Total != data.Totals.Indexed || urls.Data.Rows[0].LastInspectedAt.IsZero() || urls.Data.Rows[0].Bucket != api.BucketIndexed {
+	if len(urls.Data.Rows) != limit || urls.Meta.Total != data.Totals.Indexed || urls.Data.Rows[0].LastInspectedAt.IsZero() ||
+		urls.Data.Rows[0].Bucket != api.BucketIndexed {
 		t.Errorf("the indexed URLs are %+v, %+v", urls.Data.Rows, urls.Meta)
 	}
 	f := must(c.GetIndexingWithResponse(t.Context(), w.Properties["fresh"].ID, nil))
-	if fresh := answer(t, f.JSON200, f.Body).Data; fresh.Status == api.IndexingStatusReady || fresh.Totals.Indexed != 0 || fresh.DiscoverySource != nil || fresh.Trend != nil ||
-		len(f.JSON200.Meta.Notes) == 0 {
+	if fresh := answer(t, f.JSON200, f.Body).Data; fresh.Status == api.IndexingStatusReady || fresh.Totals.Indexed != 0 ||
+		fresh.DiscoverySource != nil || fresh.Trend != nil || len(f.JSON200.Meta.Notes) == 0 {
 		t.Errorf("the index of a property before its first inspection is %+v", fresh)
 	}
 }
