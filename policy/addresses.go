@@ -26,7 +26,8 @@ func ParseAddresses(texts []string) (Addresses, error) {
 		case err != nil:
 			return nil, err
 		case network != network.Masked():
-			return nil, fmt.Errorf("%s has bits beyond its prefix: use %s for the network, or %s for the address alone", text, network.Masked(), network.Addr())
+			return nil, fmt.Errorf("%s has bits beyond its prefix: use %s for the network, or %s for the address alone", text,
+				network.Masked(), network.Addr())
 		case slices.Contains(networks, network):
 			return nil, fmt.Errorf("%s is given twice", network)
 		}

@@ -48,7 +48,8 @@ func TestAdmitChecksInOrder(t *testing.T) {
 		{nil, "Bearer " + unknownKeyText, CodeInvalidKey, unknownMessage, false},
 		{nil, "Bearer " + validKeyText, CodeRevokedKey, revokedMessage, false},
 		{func(k *Key) { k.RevokedAt = now.Add(time.Nanosecond) }, "", CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one", false},
-		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeAddress, "the key cannot be used from the address 7: ask its administrator to allow the address", true},
+		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeAddress,
+			"the key cannot be used from the address 7: ask its administrator to allow the address", true},
 		{func(k *Key) { k.From = nil }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "trial" }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "none" }, "", CodeNoAccess, noAccessMessage, true},
@@ -75,7 +76,8 @@ func TestAdmitChecksInOrder(t *testing.T) {
 
 func TestAuthorizationHeaderForms(t *testing.T) {
 	w := newFixture(t)
-	for _, header := range []string{"Bearer " + validKeyText, "bearer " + validKeyText, "BEARER " + validKeyText, "Bearer   " + validKeyText, "Bearer " + validKeyText + " "} {
+	for _, header := range []string{"Bearer " + validKeyText, "bearer " + validKeyText, "BEARER " + validKeyText, "Bearer   " + validKeyText,
+		"Bearer " + validKeyText + " "} {
 		if grant, err := w.request(t.Context(), header, AllScopes); err != nil || grant.Key.ID != "k1" {
 			t.Errorf("%q: %+v, %v", header, grant, err)
 		}

@@ -18,12 +18,13 @@ func TestTokenBucketTakesAllOrNothing(t *testing.T) {
 	}{
 		"a full bucket gives its capacity at once": {3, []take{{0, 3, 0}, {0, 1, 20 * time.Second}}},
 		"a refused take takes nothing":             {3, []take{{0, 2, 0}, {0, 2, 20 * time.Second}, {0, 1, 0}}},
-		"one token comes back per interval":        {3, []take{{0, 3, 0}, {20*time.Second - time.Microsecond, 1, time.Microsecond}, {time.Microsecond, 1, 0}, {0, 1, 20 * time.Second}}},
-		"the wait is enough for all of n":          {6, []take{{0, 6, 0}, {0, 4, 40 * time.Second}, {40 * time.Second, 4, 0}}},
-		"a long pause does not exceed capacity":    {2, []take{{0, 2, 0}, {time.Hour, 2, 0}, {0, 1, 30 * time.Second}}},
-		"more than the capacity never fits":        {2, []take{{0, 3, 30 * time.Second}, {30 * time.Second, 3, 30 * time.Second}, {0, 2, 0}}},
-		"a rate of zero refuses everything":        {0, []take{{0, 1, time.Minute}}},
-		"a clock set back waits one interval":      {2, []take{{0, 2, 0}, {-24 * time.Hour, 1, 30 * time.Second}, {30 * time.Second, 1, 0}}},
+		"one token comes back per interval": {3, []take{{0, 3, 0}, {20*time.Second - time.Microsecond, 1, time.Microsecond},
+			{time.Microsecond, 1, 0}, {0, 1, 20 * time.Second}}},
+		"the wait is enough for all of n":       {6, []take{{0, 6, 0}, {0, 4, 40 * time.Second}, {40 * time.Second, 4, 0}}},
+		"a long pause does not exceed capacity": {2, []take{{0, 2, 0}, {time.Hour, 2, 0}, {0, 1, 30 * time.Second}}},
+		"more than the capacity never fits":     {2, []take{{0, 3, 30 * time.Second}, {30 * time.Second, 3, 30 * time.Second}, {0, 2, 0}}},
+		"a rate of zero refuses everything":     {0, []take{{0, 1, time.Minute}}},
+		"a clock set back waits one interval":   {2, []take{{0, 2, 0}, {-24 * time.Hour, 1, 30 * time.Second}, {30 * time.Second, 1, 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b tokenBucket
@@ -64,7 +65,8 @@ func TestTokenBucketIsFull(t *testing.T) {
 		b, _ := tokenBucket(0).take(now, 1, limit)
 		full := now.Add(time.Duration(refillInterval(limit)) * time.Microsecond)
 		if b.isFull(now) || b.isFull(full.Add(-time.Microsecond)) || !b.isFull(full) {
-			t.Errorf("limit %d: full %t at once, %t before the interval, %t after it", limit, b.isFull(now), b.isFull(full.Add(-time.Microsecond)), b.isFull(full))
+			t.Errorf("limit %d: full %t at once, %t before the interval, %t after it", limit, b.isFull(now),
+				b.isFull(full.Add(-time.Microsecond)), b.isFull(full))
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // TestHistoriesOfLossesStayWithinTheirBounds draws random histories of requests on several replicas, and of losses and outages of
-// their Redis: a flush, an older copy, an evicted key, an outage for all, in which replicas restart or crash, a cut for one. It counts what each replica admits, and
-// checks after each history that
+// their Redis: a flush, an older copy, an evicted key, an outage for all, in which replicas restart or crash, a cut for one. It counts
+// what each replica admits, and checks after each history that
 //   - no more was admitted than the limits and the bounds that deploy/README.md states for what happened allow;
 //   - once every replica has had its turn, Redis has counted exactly what was admitted, unless it lost what only a replica that has
 //     ended had counted, or a replica crashed before it saved its counts;
@@ -119,8 +119,8 @@ type tally struct {
 }
 
 func (w *historyWorld) begin(t *testing.T, seed uint64) *history {
-	h := &history{t: t, world: w, store: &fakeReplicaStore{stored: map[string]ReplicaUsage{}}, random: rand.New(rand.NewPCG(seed, 0)), truth: map[string]*tally{},
-		clock: clockAt(time.Date(2026, 3, 5, 22, 30, 0, 0, time.UTC)),
+	h := &history{t: t, world: w, store: &fakeReplicaStore{stored: map[string]ReplicaUsage{}}, random: rand.New(rand.NewPCG(seed, 0)),
+		truth: map[string]*tally{}, clock: clockAt(time.Date(2026, 3, 5, 22, 30, 0, 0, time.UTC)),
 		plan: Plan{APIAccess: true, RequestsPerMinutePerKey: 100_000, RequestsPerHour: 25, RequestsPerDay: 40,
 			SearchConsoleCallsPerDay: 20, LiveCallsPerMinutePerProperty: 100_000}}
 	h.must(w.control.FlushAll(t.Context()).Err())
@@ -257,7 +257,8 @@ func (h *history) admitTogether() {
 			hour.admitted++
 			day.admitted++
 		}
-		h.note("replica %d, %s in a batch of %d: %+v %+v %v; truth %d and %d", i, a.keyID, len(batch), a.usage, a.refusal, a.err, hour.admitted, day.admitted)
+		h.note("replica %d, %s in a batch of %d: %+v %+v %v; truth %d and %d", i, a.keyID, len(batch), a.usage, a.refusal, a.err,
+			hour.admitted, day.admitted)
 	}
 }
 

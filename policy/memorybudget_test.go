@@ -193,7 +193,8 @@ func TestSweepFreesFullBucketsAndPastDays(t *testing.T) {
 	clock.advance(time.Hour)
 	budget.Usage("0")
 	if len(budget.accounts) != 1000 || len(budget.accounts["0"].buckets) != 0 || len(budget.properties) != 0 {
-		t.Errorf("%d accounts, %d buckets of one and %d properties after an hour", len(budget.accounts), len(budget.accounts["0"].buckets), len(budget.properties))
+		t.Errorf("%d accounts, %d buckets of one and %d properties after an hour", len(budget.accounts),
+			len(budget.accounts["0"].buckets), len(budget.properties))
 	}
 	clock.advance(24 * time.Hour)
 	budget.Usage("0")

@@ -363,7 +363,8 @@ func TestRefusalByAShareNamesTheShare(t *testing.T) {
 	if admitted != 20 {
 		t.Errorf("admitted %d, want a third of 60", admitted)
 	}
-	const minute = "this replica's share of the key's 60 requests a minute, 20, is used up: the counters that replicas share are unavailable; try again in 3 seconds"
+	const minute = "this replica's share of the key's 60 requests a minute, 20, is used up: " +
+		"the counters that replicas share are unavailable; try again in 3 seconds"
 	if d := newRefusalTexts().denial(refusal); d.Code != CodeRateLimited || d.Message != minute || d.RetryAfter != 3*time.Second {
 		t.Errorf("denied with %+v", d)
 	}
@@ -371,7 +372,8 @@ func TestRefusalByAShareNamesTheShare(t *testing.T) {
 	budget.beginOutage()
 	plan.RequestsPerMinutePerKey = 100_000
 	admitted, refusal = admitN(budget, 10, "b", "k2", plan)
-	const day = "this replica's share of the account's 1000 requests a day, 2, is used up: the counters that replicas share are unavailable; try again in 60 seconds"
+	const day = "this replica's share of the account's 1000 requests a day, 2, is used up: " +
+		"the counters that replicas share are unavailable; try again in 60 seconds"
 	if d := newRefusalTexts().denial(refusal); admitted != 2 || d.Code != CodeQuotaExceeded || d.Message != day {
 		t.Errorf("admitted %d of the 6 that were left, denied with %+v", admitted, d)
 	}

@@ -59,7 +59,8 @@ const everyLimit = "keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 
 	"live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1"
 
 func TestReadPlansMergesOverTheBuiltInTable(t *testing.T) {
-	plans, err := ReadPlans(strings.NewReader("plans: {tiny: {api_access: true, " + everyLimit + "}, shut: , pro: {requests_per_day: 2000}, trial: {api_access: true, " + everyLimit + "}}"))
+	plans, err := ReadPlans(strings.NewReader("plans: {tiny: {api_access: true, " + everyLimit +
+		"}, shut: , pro: {requests_per_day: 2000}, trial: {api_access: true, " + everyLimit + "}}"))
 	want := DefaultPlans()
 	want["tiny"], want["trial"], want["shut"] = Plan{true, 1, 1, 1, 1, 1, 1, 1, 1}, Plan{true, 1, 1, 1, 1, 1, 1, 1, 1}, Plan{}
 	pro := want["pro"]
@@ -74,10 +75,12 @@ func TestReadPlansMergesOverTheBuiltInTable(t *testing.T) {
 func TestPlanOwnRationsNothingBelowTheQuotasOfGoogle(t *testing.T) {
 	const perUserAndMinute, inspectionsADay = 1200, 2000
 	own, agency := DefaultPlans()["own"], DefaultPlans()["agency"]
-	if own.SearchConsoleCallsPerDay < perUserAndMinute*24*60 || own.LiveCallsPerMinutePerProperty > perUserAndMinute || own.InspectedURLsPerProperty > 7*inspectionsADay {
+	if own.SearchConsoleCallsPerDay < perUserAndMinute*24*60 || own.LiveCallsPerMinutePerProperty > perUserAndMinute ||
+		own.InspectedURLsPerProperty > 7*inspectionsADay {
 		t.Errorf("the upstream's share of %+v", own)
 	}
-	if own.RequestsPerDay < 24*own.RequestsPerHour || own.RequestsPerHour < 60*own.RequestsPerMinutePerKey || own.RetentionMonths < agency.RetentionMonths {
+	if own.RequestsPerDay < 24*own.RequestsPerHour || own.RequestsPerHour < 60*own.RequestsPerMinutePerKey ||
+		own.RetentionMonths < agency.RetentionMonths {
 		t.Errorf("the requests of %+v", own)
 	}
 }
@@ -138,7 +141,8 @@ func TestReadPlansRejectsInvalidTables(t *testing.T) {
 }
 
 func TestReadPlansReturnsReadErrors(t *testing.T) {
-	if plans, err := ReadPlans(iotest.ErrReader(errDirectoryDown)); plans != nil || err == nil || !strings.Contains(err.Error(), errDirectoryDown.Error()) {
+	if plans, err := ReadPlans(iotest.ErrReader(errDirectoryDown)); plans != nil || err == nil ||
+		!strings.Contains(err.Error(), errDirectoryDown.Error()) {
 		t.Errorf("%v, %v", plans, err)
 	}
 }

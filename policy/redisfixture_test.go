@@ -23,7 +23,8 @@ func redisBudgets(t *testing.T, url string, control redisconn.Client) *budgets {
 	for i := range 3 {
 		// The clock of Redis decides, so it must not matter that these disagree.
 		skew := time.Duration(i-1) * 10 * time.Minute
-		c.replicas = append(c.replicas, startRedisBudget(t, url, redisOptions{patient: true, now: func() time.Time { return time.Now().Add(skew) }}).RedisBudget)
+		c.replicas = append(c.replicas, startRedisBudget(t, url,
+			redisOptions{patient: true, now: func() time.Time { return time.Now().Add(skew) }}).RedisBudget)
 	}
 	number := func(t *testing.T, id, field string) int {
 		n, err := control.HGet(t.Context(), accountKey(id), field).Int()

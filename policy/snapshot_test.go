@@ -78,7 +78,8 @@ func TestSnapshotIsBounded(t *testing.T) {
 		at := s.ReadAt.Add(-time.Duration(i) * time.Millisecond)
 		hash := hashKey(fmt.Sprint(i))
 		id := func(n int) string { return uuid.NewSHA1(uuid.UUID{byte(n)}, hash[:]).String() }
-		s.answers = append(s.answers, knownAnswer{LoadedAt: at, Hash: hash[:], Key: &Key{ID: id(1), Scopes: AllScopes, PersonID: id(2), AccountID: id(3), PlanName: "agency"}})
+		s.answers = append(s.answers, knownAnswer{LoadedAt: at, Hash: hash[:],
+			Key: &Key{ID: id(1), Scopes: AllScopes, PersonID: id(2), AccountID: id(3), PlanName: "agency"}})
 		host := id(4)[:13] + ".example.com"
 		s.answers = append(s.answers, knownAnswer{LoadedAt: at, Query: &[3]string{id(2), "", "sc-domain:" + host}, Properties: []Property{{ID: id(5),
 			Site: "sc-domain:" + host, Host: host, Type: DomainProperty, DisplayName: host, Slug: id(4)[:13], History: &DayRange{20000, 21000},
@@ -156,7 +157,8 @@ func FuzzDecodeSnapshot(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%+v is not encoded: %v", s, err)
 		}
-		if decoded, err := decodeSnapshot(again); err != nil || decoded.snapshotHead != s.snapshotHead && !decoded.ReadAt.Equal(s.ReadAt) || len(decoded.answers) > len(s.answers) {
+		if decoded, err := decodeSnapshot(again); err != nil || decoded.snapshotHead != s.snapshotHead && !decoded.ReadAt.Equal(s.ReadAt) ||
+			len(decoded.answers) > len(s.answers) {
 			t.Errorf("%+v is decoded as %+v, %v", s, decoded, err)
 		}
 	})

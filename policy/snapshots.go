@@ -86,7 +86,8 @@ type Snapshots struct {
 // NewSnapshots returns snapshots in Redis, which may still be down.
 func NewSnapshots(c SnapshotConfig) (*Snapshots, error) {
 	s := &Snapshots{config: c, keys: prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "sara_snapshot_keys", Help: "Keys in the snapshot that this replica wrote last, for replicas that start without the database; 0: it has written none.",
+		Name: "sara_snapshot_keys",
+		Help: "Keys in the snapshot that this replica wrote last, for replicas that start without the database; 0: it has written none.",
 	})}
 	if c.Keyring != nil {
 		s.sealer = c.Keyring.Sealer(snapshotPurpose)

@@ -110,7 +110,8 @@ func TestStreamOpensOnlyUnalteredInItsPlace(t *testing.T) {
 	content := randomBytes(3*SegmentSize - 7)
 	stream, other := sealStream(t, sealer, content, 4096, "tenant a"), sealStream(t, sealer, content, 4096, "tenant a")
 	const segment = frameSize + SegmentSize + tagSize
-	head, first, second, third := stream[:StreamHead], stream[StreamHead:][:segment], stream[StreamHead+segment:][:segment], stream[StreamHead+2*segment:]
+	head, first, second, third := stream[:StreamHead], stream[StreamHead:][:segment], stream[StreamHead+segment:][:segment],
+		stream[StreamHead+2*segment:]
 	wantError := func(want error, what string, by *StreamSealer, stream []byte, additional string) {
 		t.Helper()
 		r, err := by.Open(stream, []byte(additional))
