@@ -63,7 +63,8 @@ const maxWeight = 1000
 func (a *acceptance) format() (best format) {
 	for f := formatCSV; f < formats; f++ {
 		switch mine, others := a[f], a[best]; {
-		case mine.weight > others.weight, mine.weight > 0 && mine.weight == others.weight && mine.specificity >= bySubtype && others.specificity < bySubtype:
+		case mine.weight > others.weight,
+			mine.weight > 0 && mine.weight == others.weight && mine.specificity >= bySubtype && others.specificity < bySubtype:
 			best = f
 		}
 	}

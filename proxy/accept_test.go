@@ -134,8 +134,8 @@ func slowWeight(text string) (q float64, malformed bool) {
 
 // The parser agrees with the slow one, and never panics.
 func FuzzAccept(f *testing.F) {
-	for _, line := range []string{"text/csv;q=0.5, */*", "text/*, application/json;q=0.1", "application/x-ndjson;q=1.000;x", "text/csv;charset=utf-8;q=.5", "*/*;q=0",
-		"text/csv;q=0.", "text/csv;q, */*;header=present", `a/b;c="`, "text/csv;q =1"} {
+	for _, line := range []string{"text/csv;q=0.5, */*", "text/*, application/json;q=0.1", "application/x-ndjson;q=1.000;x",
+		"text/csv;charset=utf-8;q=.5", "*/*;q=0", "text/csv;q=0.", "text/csv;q, */*;header=present", `a/b;c="`, "text/csv;q =1"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -166,7 +166,8 @@ func isASCII(text string) bool {
 
 // BenchmarkAccept is what the field costs a request.
 func BenchmarkAccept(b *testing.B) {
-	for i, line := range []string{"*/*", "application/json", "text/csv", "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"} {
+	for i, line := range []string{"*/*", "application/json", "text/csv",
+		"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"} {
 		b.Run(fmt.Sprint(i), func(b *testing.B) {
 			text := []byte(line)
 			b.ReportAllocs()

@@ -22,13 +22,15 @@ import (
 func answered(client string) *call {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Response.SetBodyString("12345")
-	return &call{id: "req_1", route: &route{Operation: "getSummary"}, started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC), client: client, http: ctx}
+	return &call{id: "req_1", route: &route{Operation: "getSummary"}, started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC),
+		client: client, http: ctx}
 }
 
 // A line is written as slog would write it, so that one parser reads the whole log.
 func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 	t.Parallel()
-	for _, client := range []string{"192.0.2.1", "2001:db8::1", "", "a b", `"quoted"`, `back\slash`, "for=192.0.2.1", "tab\there", "ünïcode", "\x7f\x01", "\xff"} {
+	for _, client := range []string{"192.0.2.1", "2001:db8::1", "", "a b", `"quoted"`, `back\slash`, "for=192.0.2.1", "tab\there",
+		"ünïcode", "\x7f\x01", "\xff"} {
 		for _, code := range []string{"", "RATE_LIMITED"} {
 			full := answered(client)
 			full.grant = &policy.Grant{Key: &policy.Key{ID: "key-1", AccountID: "account-1"}}

@@ -20,7 +20,8 @@ func TestMe200(t *testing.T) {
 			wantMembers(t, "meta", r.meta(), "request_id")
 			wantMembers(t, "key", d["key"], "id scopes workspace_scope")
 			wantMembers(t, "account", d["account"], "plan_tier")
-			wantMembers(t, "limits", d["limits"], "live_calls_per_minute_per_property requests_per_day requests_per_hour requests_per_minute_per_key search_console_calls_per_day")
+			wantMembers(t, "limits", d["limits"],
+				"live_calls_per_minute_per_property requests_per_day requests_per_hour requests_per_minute_per_key search_console_calls_per_day")
 			wantMembers(t, "usage", d["usage"],
 				"requests_this_hour requests_today search_console_calls_remaining_today search_console_calls_today")
 			key, limits := d["key"].(map[string]any), d["limits"].(map[string]any)

@@ -80,7 +80,8 @@ func TestMe403AddressForged(t *testing.T) {
 	w := newWorld(t)
 	w.behind("elsewhere", "/v1/me", "192.0.2.7").want(t, http.StatusForbidden, policy.CodeAddress, "127.0.0.1")
 	r := w.behind("elsewhere", "/v1/openapi.json", "192.0.2.7")
-	if r.status != http.StatusOK || slices.Contains([]string{"", w.behind("agency", "/v1/openapi.json", "192.0.2.7").header.Get("X-RateLimit-Limit")}, r.header.Get("X-RateLimit-Limit")) {
+	wrong := []string{"", w.behind("agency", "/v1/openapi.json", "192.0.2.7").header.Get("X-RateLimit-Limit")}
+	if r.status != http.StatusOK || slices.Contains(wrong, r.header.Get("X-RateLimit-Limit")) {
 		t.Errorf("the document comes with %d and the allowance %q", r.status, r.header.Get("X-RateLimit-Limit"))
 	}
 }

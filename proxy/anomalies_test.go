@@ -94,7 +94,8 @@ func TestPerformance200AnomalyNotes(t *testing.T) {
 			}
 		}
 	}
-	if got := notes(w.get("pro", w.path("main", "/queries"), "date_range", "last_12m", "filters", filtersOf("device", "is", "mobile")).ok(t)); len(got) != len(known) {
+	if got := notes(w.get("pro", w.path("main", "/queries"),
+		"date_range", "last_12m", "filters", filtersOf("device", "is", "mobile")).ok(t)); len(got) != len(known) {
 		t.Errorf("a filtered year has the notes %q", got)
 	}
 }

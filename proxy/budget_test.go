@@ -157,7 +157,8 @@ func TestMovers429Calls(t *testing.T) {
 	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 2 }))
 	w.get("pro", w.path("main", "/summary")).ok(t)
 	before := w.sim.Calls().SearchAnalytics
-	w.want429(t, w.get("pro", w.path("main", "/movers/queries")), policy.CodeQuotaExceeded, "the account's 2 live Search Console calls a day", 2, 4*time.Hour)
+	w.want429(t, w.get("pro", w.path("main", "/movers/queries")), policy.CodeQuotaExceeded,
+		"the account's 2 live Search Console calls a day", 2, 4*time.Hour)
 	if calls := w.sim.Calls().SearchAnalytics; calls != before {
 		t.Errorf("%d calls were made for a request that did not fit", calls-before)
 	}
@@ -176,8 +177,8 @@ func TestMovers429SmallPlan(t *testing.T) {
 	before := w.sim.Calls().SearchAnalytics
 	for i, wait := range []time.Duration{0, 59 * time.Second} {
 		w.advance(wait)
-		w.want429(t, w.get("pro", w.path("main", "/movers/queries")), policy.CodeUpstreamQuota, "the property's 1 live Search Console call a minute is used up", 1,
-			time.Minute-wait)
+		w.want429(t, w.get("pro", w.path("main", "/movers/queries")), policy.CodeUpstreamQuota,
+			"the property's 1 live Search Console call a minute is used up", 1, time.Minute-wait)
 		if calls := w.sim.Calls().SearchAnalytics - before; calls != 1 {
 			t.Errorf("%d calls were made by try %d, want 1", calls, i+1)
 		}
@@ -208,7 +209,8 @@ func TestSummary429Property(t *testing.T) {
 	for _, endpoint := range []string{"/summary", "/queries", "/pages"} {
 		w.get("pro", w.path("main", endpoint)).ok(t)
 	}
-	w.want429(t, w.get("pro", w.path("main", "/countries")), policy.CodeUpstreamQuota, "the property's 3 live Search Console calls a minute", 3, 20*time.Second)
+	w.want429(t, w.get("pro", w.path("main", "/countries")), policy.CodeUpstreamQuota,
+		"the property's 3 live Search Console calls a minute", 3, 20*time.Second)
 	w.get("pro", w.path("prefix", "/summary")).ok(t)
 	w.wantUsage(t, "pro", 6, 6, 4)
 	w.advance(20 * time.Second)

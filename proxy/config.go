@@ -120,7 +120,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("base URL %q must end in neither a slash, a query nor a fragment", c.BaseURL)
 	case !isKeyPrefix(c.KeyPrefix):
 		return fmt.Errorf("key prefix %q is not 1 to 20 lower-case letters and digits", c.KeyPrefix)
-	case c.Store == nil || c.Upstream == nil || c.History == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil || c.CacheBytes <= 0:
+	case c.Store == nil || c.Upstream == nil || c.History == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil ||
+		c.Now == nil || c.CacheBytes <= 0:
 		return errors.New("BUG: the configuration of the server is not complete")
 	case !(c.AccessSample >= 0 && c.AccessSample <= 1):
 		return fmt.Errorf("the sampled fraction %v of the access log is not between 0 and 1", c.AccessSample)
@@ -178,10 +179,12 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 		return nil, err
 	}
 	s = &Server{
-		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), repeated: newRepeatedErrors(),
-		cache: responses, metrics: newMetrics(c.Registry, c.Version), mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
-		heads: sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
-		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
+		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(),
+		repeated: newRepeatedErrors(), cache: responses, metrics: newMetrics(c.Registry, c.Version),
+		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
+		heads:   sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
+		hedge:   newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(),
+		sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
 		forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader)), database: storeHealth{ping: c.Store.Ping, now: c.Now},
 	}
 	if c.Traces != nil {

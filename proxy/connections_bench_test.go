@@ -14,7 +14,8 @@ func BenchmarkSummaryHitOverTCP(b *testing.B) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.base, "http://"))
 	w.must(err)
 	defer func() { _ = conn.Close() }()
-	request := []byte("GET " + w.path("main", "/summary?date_range=last_28d") + " HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\n\r\n")
+	request := []byte("GET " + w.path("main", "/summary?date_range=last_28d") + " HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " +
+		w.keys["pro"] + "\r\n\r\n")
 	reader := bufio.NewReader(conn)
 	b.ReportAllocs()
 	for b.Loop() {

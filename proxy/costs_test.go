@@ -136,7 +136,8 @@ func (m *meter) of(server *world, status int, fills bool, request func(n int) *f
 		if ctx.Response.StatusCode() != status {
 			m.t.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
 		}
-		this := cost{int64(after.Mallocs - before.Mallocs), int64(after.TotalAlloc - before.TotalAlloc), m.commands.Load() - commands, m.called.Load() - calls}
+		this := cost{int64(after.Mallocs - before.Mallocs), int64(after.TotalAlloc - before.TotalAlloc),
+			m.commands.Load() - commands, m.called.Load() - calls}
 		if n == 0 {
 			least = this
 		}
@@ -198,12 +199,14 @@ func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
 		{"hybrid", m.world, ranged("prefix", 1000, "2025-07-02", "2025-07-25"), http.StatusOK, cost{76, 209_000, 1, 0}},
 		{"a stored page", m.world, ranged("prefix", 5, "2025-07-01", "2025-07-18"), http.StatusOK, cost{62, 7300, 1, 0}},
 		{"a hybrid page", m.world, ranged("prefix", 62, "2025-07-01", "2025-07-25"), http.StatusOK, cost{76, 32_000, 1, 0}},
-		{"nonsense for a key", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["pro"]+"X", "/v1/me") }, http.StatusUnauthorized, cost{5, 1200, 0, 0}},
+		{"nonsense for a key", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["pro"]+"X", "/v1/me") },
+			http.StatusUnauthorized, cost{5, 1200, 0, 0}},
 		{"an unknown key", m.world, func(int) *fasthttp.RequestCtx {
 			key, _ := policy.NewKey("sara")
 			return authorized(key, "/v1/me")
 		}, http.StatusUnauthorized, cost{92, 6800, 0, 0}},
-		{"a spent day", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["agency"], "/v1/me") }, http.StatusTooManyRequests, cost{16, 2200, 0, 0}},
+		{"a spent day", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["agency"], "/v1/me") },
+			http.StatusTooManyRequests, cost{16, 2200, 0, 0}},
 	} {
 		m.run(test.name, func(t *testing.T) {
 			got := m.of(test.server, test.status, test.most.calls > 0, test.request)
@@ -220,12 +223,13 @@ func TestPortfolioTakesOneRedisCommandAProperty(t *testing.T) {
 	m := newMeter(t)
 	m.answerWith(nil)
 	for _, site := range []string{"sc-domain:twin.example", "sc-domain:archived.example", "https://www.example.org/shop/"} {
-		_, err := m.store.AddProperty(t.Context(), sqlstore.PropertySpec{Connection: m.properties["main"].Connection.ID, Site: site, PermissionLevel: "siteOwner"})
+		_, err := m.store.AddProperty(t.Context(), sqlstore.PropertySpec{Connection: m.properties["main"].Connection.ID, Site: site,
+			PermissionLevel: "siteOwner"})
 		m.must(err)
 	}
 	key, hash := policy.NewKey("sara")
-	_, err := m.store.CreateKey(t.Context(), sqlstore.KeySpec{Person: "pro@example.com", Name: "portfolio", Scopes: policy.AllScopes.Names(), Workspace: "Main",
-		Hash: hash}, func(string) int { return 10 })
+	_, err := m.store.CreateKey(t.Context(), sqlstore.KeySpec{Person: "pro@example.com", Name: "portfolio", Scopes: policy.AllScopes.Names(),
+		Workspace: "Main", Hash: hash}, func(string) int { return 10 })
 	m.must(err)
 	m.keys["portfolio"] = key
 	const properties = 4

@@ -31,7 +31,8 @@ func TestSummary200And503WithATornMonth(t *testing.T) {
 	}
 	r = w.get("pro", path, "start_date", "2025-05-30", "end_date", "2025-06-03").ok(t)
 	wantMetrics(t, "totals", r.data()["totals"], c.total(t, "2025-06-01", "2025-06-03", never))
-	if !strings.Contains(notes(r), "2 days are damaged in the archive and not counted: 2025-05-30 to 2025-05-31.") || strings.Contains(notes(r), "not archived") {
+	if !strings.Contains(notes(r), "2 days are damaged in the archive and not counted: 2025-05-30 to 2025-05-31.") ||
+		strings.Contains(notes(r), "not archived") {
 		t.Errorf("the notes are %s", notes(r))
 	}
 	r = w.get("pro", path, "start_date", "2025-05-28", "end_date", "2025-05-31")
@@ -44,7 +45,8 @@ func TestReady200DegradedWithoutTheObjectStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.ArchiveAway = func() string { return "connection refused" } })
 	status := w.server.status(context.Background())
-	if status.State != StateDegraded || status.Reason != "the object store of the archive does not answer, stored history is not served: connection refused" {
+	if status.State != StateDegraded ||
+		status.Reason != "the object store of the archive does not answer, stored history is not served: connection refused" {
 		t.Errorf("%+v", status)
 	}
 }

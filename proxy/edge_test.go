@@ -65,20 +65,21 @@ func TestMalformedHTTP400(t *testing.T) {
 	w := newWorld(t)
 	key := "Authorization: Bearer " + w.keys["pro"] + "\r\n"
 	for name, text := range map[string]string{
-		"no HTTP":                        "hello\r\n\r\n",
-		"binary":                         "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-		"an empty request line":          " \r\n\r\n",
-		"no version":                     "GET /v1/me\r\n" + key + "\r\n",
-		"another protocol":               "GET /v1/me FTP/1.1\r\nHost: sara\r\n" + key + "\r\n",
-		"HTTP/2 preface":                 "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"a space in the target":          "GET /v1/me x HTTP/1.1\r\nHost: sara\r\n" + key + "\r\n",
-		"a NUL in a header":              "GET /v1/me HTTP/1.1\r\nHost: sara\r\nX-A: a\x00b\r\n" + key + "\r\n",
-		"a NUL in the target":            "GET /v1/\x00me HTTP/1.1\r\nHost: sara\r\n" + key + "\r\n",
-		"a header without a colon":       "GET /v1/me HTTP/1.1\r\nHost: sara\r\nnonsense\r\n" + key + "\r\n",
-		"a space before the colon":       "GET /v1/me HTTP/1.1\r\nHost: sara\r\nX-A : b\r\n" + key + "\r\n",
-		"a header without a name":        "GET /v1/me HTTP/1.1\r\nHost: sara\r\n: b\r\n" + key + "\r\n",
-		"two lengths":                    "POST /v1/me HTTP/1.1\r\nHost: sara\r\n" + key + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
-		"a length and chunks":            "POST /v1/me HTTP/1.1\r\nHost: sara\r\n" + key + "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nX",
+		"no HTTP":                  "hello\r\n\r\n",
+		"binary":                   "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+		"an empty request line":    " \r\n\r\n",
+		"no version":               "GET /v1/me\r\n" + key + "\r\n",
+		"another protocol":         "GET /v1/me FTP/1.1\r\nHost: sara\r\n" + key + "\r\n",
+		"HTTP/2 preface":           "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"a space in the target":    "GET /v1/me x HTTP/1.1\r\nHost: sara\r\n" + key + "\r\n",
+		"a NUL in a header":        "GET /v1/me HTTP/1.1\r\nHost: sara\r\nX-A: a\x00b\r\n" + key + "\r\n",
+		"a NUL in the target":      "GET /v1/\x00me HTTP/1.1\r\nHost: sara\r\n" + key + "\r\n",
+		"a header without a colon": "GET /v1/me HTTP/1.1\r\nHost: sara\r\nnonsense\r\n" + key + "\r\n",
+		"a space before the colon": "GET /v1/me HTTP/1.1\r\nHost: sara\r\nX-A : b\r\n" + key + "\r\n",
+		"a header without a name":  "GET /v1/me HTTP/1.1\r\nHost: sara\r\n: b\r\n" + key + "\r\n",
+		"two lengths":              "POST /v1/me HTTP/1.1\r\nHost: sara\r\n" + key + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+		"a length and chunks": "POST /v1/me HTTP/1.1\r\nHost: sara\r\n" + key +
+			"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nX",
 		"a negative length":              "POST /v1/me HTTP/1.1\r\nHost: sara\r\n" + key + "Content-Length: -1\r\n\r\n",
 		"a length that is no number":     "POST /v1/me HTTP/1.1\r\nHost: sara\r\n" + key + "Content-Length: 1x\r\n\r\nabc",
 		"a length over all":              "POST /v1/me HTTP/1.1\r\nHost: sara\r\n" + key + "Content-Length: 99999999999999999999\r\n\r\nabc",
@@ -217,7 +218,8 @@ func TestEveryEndpointHead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.get("pro", w.path("main", "/summary")).ok(t) // and a hit is memoized
-	for _, path := range []string{"/v1/me", "/v1/nothing", pathOpenAPI, "/", w.path("main", "/summary"), w.path("main", "/queries?limit=0"), w.path("main", "/brand-terms")} {
+	for _, path := range []string{"/v1/me", "/v1/nothing", pathOpenAPI, "/", w.path("main", "/summary"), w.path("main", "/queries?limit=0"),
+		w.path("main", "/brand-terms")} {
 		c := w.dial()
 		request := path + " HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\n\r\n"
 		c.send("GET " + request)
@@ -293,7 +295,8 @@ func TestEdge431And413(t *testing.T) {
 	}
 
 	c = w.dial()
-	c.send("POST /v1/me HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 4096))
+	c.send("POST /v1/me HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\nContent-Length: 100000\r\n\r\n" +
+		strings.Repeat("x", 4096))
 	if r, there = c.next(http.MethodPost); !there {
 		t.Fatal("no answer to a long body")
 	}
@@ -421,7 +424,8 @@ func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	seen := map[string]bool{}
-	for _, path := range []string{"/v1/me", "/v1/openapi.json", "/v1/nothing", "/v1/me?x=1", w.path("main", ""), w.path("main", "/summary"), w.path("archived", "/summary")} {
+	for _, path := range []string{"/v1/me", "/v1/openapi.json", "/v1/nothing", "/v1/me?x=1", w.path("main", ""), w.path("main", "/summary"),
+		w.path("archived", "/summary")} {
 		for range 20 {
 			r := w.get("pro", path)
 			id := r.header.Get("X-Request-Id")

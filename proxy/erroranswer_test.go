@@ -38,7 +38,8 @@ func TestRepeatedErrorsAreWhatIsWritten(t *testing.T) {
 		for _, request := range [][]string{
 			{"/v1/me"}, {"/v1/properties"}, {w.path("main", "/queries")}, {w.path("main", "/queries"), fasthttp.HeaderOrigin, appOrigin},
 			{w.path("main", "/queries"), fasthttp.HeaderOrigin, "https://evil.example"},
-			{"/v1/me", "Authorization", "nonsense"}, {"/v1/me", "Authorization", "Bearer " + unknown}, {w.path("main", "/queries"), "Authorization", "Bearer " + unknown},
+			{"/v1/me", "Authorization", "nonsense"}, {"/v1/me", "Authorization", "Bearer " + unknown},
+			{w.path("main", "/queries"), "Authorization", "Bearer " + unknown},
 		} {
 			w.server.repeated = newRepeatedErrors()
 			want := answer(request[0], request[1:]...)

@@ -110,7 +110,8 @@ func TestMoversPages200WaitForMemory(t *testing.T) {
 	for i := range 20 {
 		done.Go(func() {
 			start := noon().AddDate(0, 0, -100-3*i)
-			w.get("pro", w.path("prefix", "/movers/pages"), "start_date", start.Format(time.DateOnly), "end_date", start.AddDate(0, 0, 2).Format(time.DateOnly)).ok(t)
+			w.get("pro", w.path("prefix", "/movers/pages"),
+				"start_date", start.Format(time.DateOnly), "end_date", start.AddDate(0, 0, 2).Format(time.DateOnly)).ok(t)
 		})
 	}
 	for i := range 5 {

@@ -26,7 +26,8 @@ func filterRefusals() []refusal {
 		`[{"dimension":"query","operator":"contains","value":"x","extra":1}]`, `[{"dimension":"query","operator":"contains","value":"x","Value":"y"}]`,
 		`[{"Dimension":"query","operator":"contains","value":"x"}]`, `[{"dimension":"query","operator":"contains","expression":"x"}]`,
 		`[{"dimension":"query","dimension":"page","operator":"contains","value":"x"}]`,
-		`[{"dimension":"query","operator":"contains","value":"x","value":"y"}]`, `[{"dimension":"query","operator":"contains","value":"x","v\u0061lue":"y"}]`,
+		`[{"dimension":"query","operator":"contains","value":"x","value":"y"}]`,
+		`[{"dimension":"query","operator":"contains","value":"x","v\u0061lue":"y"}]`,
 		`[{"dimension":1,"operator":"contains","value":"x"}]`, `[{"dimension":"query","operator":null,"value":"x"}]`,
 		`[{"dimension":"query","operator":"contains","value":1}]`, `[{"dimension":"query","operator":"contains","value":null}]`,
 		`[{"dimension":"query","operator":"contains","value":["x"]}]`, `[{"dimension":"query","operator":"contains","value":{"a":"b"}}]`,
@@ -34,16 +35,17 @@ func filterRefusals() []refusal {
 		`[{"dimension":"query","operator":"contains","value":"\ud800"}]`, `[{"dimension":"query","operator":"contains","value":"a\u0000"}]`,
 		`[{"dimension":"query","operator":"contains","value":"\x"}]`, "[{\"dimension\":\"query\",\"operator\":\"contains\",\"value\":\"a\nb\"}]",
 		filter("query", "contains", ""), filter("query", "contains", strings.Repeat("é", 201)),
-		filter("Query", "contains", "x"), filter("QUERY", "contains", "x"), filter("date", "equals", "2026-11-01"), filter("searchAppearance", "equals", "x"),
-		filter("hour", "equals", "1"), filter("", "equals", "x"), filter("page group", "equals", "Blog"), filter("pageGroup", "equals", "Blog"),
+		filter("Query", "contains", "x"), filter("QUERY", "contains", "x"), filter("date", "equals", "2026-11-01"),
+		filter("searchAppearance", "equals", "x"), filter("hour", "equals", "1"), filter("", "equals", "x"),
+		filter("page group", "equals", "Blog"), filter("pageGroup", "equals", "Blog"),
 		filter("query", "Contains", "x"), filter("query", "notContains", "x"), filter("query", "includingRegex", "x"), filter("query", "", "x"),
 		filter("query", "starts_with", "x"), filter("query", "eq", "x"), filter("query", "contains ", "x"),
 		filter("query", "regex", "("), filter("query", "regex", "a(?=b)"), filter("query", "regex", `(a)\1`), filter("page", "not_regex", "[z-a]"),
 		filter("query", "regex", "a{1001}"), filter("query", "regex", "*"),
-		filter("device", "equals", "phone"), filter("device", "equals", "mobil"), filter("device", "regex", "("), filter("device", "regex", "o{8}"), filter("device", "equals", "mobıle"),
-		filter("device", "equals", "mobile "),
-		filter("country", "equals", "us"), filter("country", "equals", "usa1"), filter("country", "is", "united states"), filter("country", "not_equals", "u-a"),
-		filter("country", "is_not", "dеu"), filter("country", "equals", "u\u017fa"),
+		filter("device", "equals", "phone"), filter("device", "equals", "mobil"), filter("device", "regex", "("),
+		filter("device", "regex", "o{8}"), filter("device", "equals", "mobıle"), filter("device", "equals", "mobile "),
+		filter("country", "equals", "us"), filter("country", "equals", "usa1"), filter("country", "is", "united states"),
+		filter("country", "not_equals", "u-a"), filter("country", "is_not", "dеu"), filter("country", "equals", "u\u017fa"),
 		filter("brand", "equals", "yes"), filter("brand", "equals", "Brand"), filter("brand", "equals", "nonbrand"), filter("brand", "contains", "brand"),
 		filter("brand", "regex", "brand"), filter("brand", "not_contains", "non-brand"), filter("brand", "not_regex", "brand"),
 		filter("page_group", "equals", "Nothing"), filter("page_group", "equals", "blog"), filter("page_group", "contains", "Blog"),
@@ -163,7 +165,8 @@ func TestPages200DecodedFilter(t *testing.T) {
 		asked = append(asked, string(body))
 		mustWrite(rw, `{"rows":[{"keys":["`+page+`"],"clicks":3,"impressions":9,"ctr":0.3333333333333333,"position":2}]}`)
 	})
-	for operator, value := range map[string]string{"contains": "/blog/äpfel", "equals": "https://www.example.com/blog/äpfel und birnen", "not_contains": "/ö"} {
+	for operator, value := range map[string]string{"contains": "/blog/äpfel",
+		"equals": "https://www.example.com/blog/äpfel und birnen", "not_contains": "/ö"} {
 		r := w.get("pro", w.path("main", "/pages"), "filters", filtersOf("page", operator, value)).ok(t)
 		if len(r.rows()) != 1 || strings.Contains(asked[len(asked)-1], "ä") || !strings.Contains(asked[len(asked)-1], "%C3%") {
 			t.Errorf("%s %s asks %s", operator, value, asked[len(asked)-1])

@@ -103,7 +103,8 @@ func wantSameRows(t *testing.T, columns []string, answer, asCSV, asNDJSON respon
 				t.Errorf("row %d has %s %q in CSV, want %q", i, column, records[i+1][j], want)
 			}
 		}
-		if line := `{"data":{"rows":[` + strings.TrimSuffix(string(lines[i]), "\n") + `]}}`; fmt.Sprint(exactRows(t, []byte(line))) != fmt.Sprint([]map[string]any{row}) {
+		line := `{"data":{"rows":[` + strings.TrimSuffix(string(lines[i]), "\n") + `]}}`
+		if fmt.Sprint(exactRows(t, []byte(line))) != fmt.Sprint([]map[string]any{row}) {
 			t.Errorf("row %d is %s in NDJSON, want %v", i, lines[i], row)
 		}
 	}
@@ -173,8 +174,8 @@ func TestEveryList200Formats(t *testing.T) {
 // queriesOf returns queries of an operation: without parameters, and others with few rows or none.
 func queriesOf(r *route) [][]string {
 	queries := [][]string{nil}
-	for _, p := range [][]string{{"limit", "2"}, {"offset", "3"}, {"filters", filtersOf("query", "equals", "nothing of the kind")}, {"q", "nothing of the kind"},
-		{"start_date", "2026-11-03", "end_date", "2026-11-04"},
+	for _, p := range [][]string{{"limit", "2"}, {"offset", "3"}, {"filters", filtersOf("query", "equals", "nothing of the kind")},
+		{"q", "nothing of the kind"}, {"start_date", "2026-11-03", "end_date", "2026-11-04"},
 		{"compare", "previous_period"}} {
 		if r.takes(p[0]) {
 			queries = append(queries, p)
@@ -247,8 +248,8 @@ func membersOf(t *testing.T, object []byte) (names []string) {
 func TestQueries200FormatsWithAnyKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	keys := []string{`=HYPERLINK("https://example.com";"x")`, "+49 30", "-1", "@here", "\tx", "\rx", "\nx", `'=x`, "a,b", `say "hi"`, "a\r\nb", " x ", "täglich 100 %", "日本語 🪑", `\`,
-		"null", "a;b", "'", "\u2028", "\u0001"}
+	keys := []string{`=HYPERLINK("https://example.com";"x")`, "+49 30", "-1", "@here", "\tx", "\rx", "\nx", `'=x`, "a,b", `say "hi"`,
+		"a\r\nb", " x ", "täglich 100 %", "日本語 🪑", `\`, "null", "a;b", "'", "\u2028", "\u0001"}
 	rows := make([]string, len(keys))
 	for i, key := range keys {
 		text, err := json.Marshal(key)
@@ -260,8 +261,9 @@ func TestQueries200FormatsWithAnyKey(t *testing.T) {
 	answer := w.get("pro", path).ok(t)
 	asCSV := w.in(acceptCSV, "pro", path)
 	wantSameRows(t, []string{"key", "clicks", "impressions", "ctr", "position"}, answer, asCSV, w.in(acceptNDJSON, "pro", path))
-	for _, cell := range []string{"\"'=HYPERLINK(\"\"https://example.com\"\";\"\"x\"\")\",100,", "\n'+49 30,", "\n'-1,", "\n'@here,", "\n'\tx,", "\n\"'\rx\",", "\n\"'\nx\",",
-		"\n''=x,", "\n\"a,b\",", "\n\"say \"\"hi\"\"\",", "\n\"a\r\nb\",", "\n x ,", "\ntäglich 100 %,", "\n日本語 🪑,", "\n\\,"} {
+	for _, cell := range []string{"\"'=HYPERLINK(\"\"https://example.com\"\";\"\"x\"\")\",100,", "\n'+49 30,", "\n'-1,", "\n'@here,",
+		"\n'\tx,", "\n\"'\rx\",", "\n\"'\nx\",", "\n''=x,", "\n\"a,b\",", "\n\"say \"\"hi\"\"\",", "\n\"a\r\nb\",", "\n x ,",
+		"\ntäglich 100 %,", "\n日本語 🪑,", "\n\\,"} {
 		if !bytes.Contains(asCSV.body, []byte(cell)) {
 			t.Errorf("the CSV lacks %q: %q", cell, asCSV.body)
 		}
@@ -305,8 +307,8 @@ func TestQueries200FormatsStale(t *testing.T) {
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 	w.advance(time.Hour)
 	r := w.getWith("pro", path, nil, "Accept", acceptCSV, "Cache-Control", "no-cache")
-	if r.status != http.StatusOK || r.header.Get("X-Source") != "stored" || r.header.Get("X-Stale-Reason") == "" || r.header.Get("X-Cache") != "bypass" ||
-		r.header.Get("Cache-Control") != "private, max-age=0" {
+	if r.status != http.StatusOK || r.header.Get("X-Source") != "stored" || r.header.Get("X-Stale-Reason") == "" ||
+		r.header.Get("X-Cache") != "bypass" || r.header.Get("Cache-Control") != "private, max-age=0" {
 		t.Errorf("%d with the headers %v", r.status, r.header)
 	}
 }
@@ -358,7 +360,8 @@ func TestQueries200FormatsHit(t *testing.T) {
 	rest, err := io.ReadAll(answer.Body)
 	w.must(err)
 	w.must(answer.Body.Close())
-	if answer.ContentLength != int64(len(plain.body)) || len(rest) > 0 || answer.Header.Get("Content-Type") != csvType || answer.Header.Get("X-Date-Range") == "" {
+	if answer.ContentLength != int64(len(plain.body)) || len(rest) > 0 || answer.Header.Get("Content-Type") != csvType ||
+		answer.Header.Get("X-Date-Range") == "" {
 		t.Errorf("HEAD answers %v", answer.Header)
 	}
 	// A client that asks for a part, as DuckDB does, must not take the whole for it: the status says which it is.
@@ -450,7 +453,8 @@ func TestQueries200AcceptsAsBefore(t *testing.T) {
 	path := w.path("main", "/queries")
 	w.get("pro", path).ok(t)
 	reference, want := w.raw(path)
-	for _, accept := range []string{"", "*/*", "application/json", "application/*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "image/png"} {
+	for _, accept := range []string{"", "*/*", "application/json", "application/*",
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "image/png"} {
 		r, body := w.raw(path, "Accept", accept)
 		for _, a := range []struct{ header http.Header }{{r.Header}, {reference.Header}} {
 			a.header.Del("X-Request-Id")
@@ -466,7 +470,8 @@ func TestQueries200AcceptsAsBefore(t *testing.T) {
 // BenchmarkFormatsHit is a whole request that memory answers, with 1,000 rows, in each format and with the usual values of Accept.
 func BenchmarkFormatsHit(b *testing.B) {
 	w := newWorld(b, limited(unlimited))
-	for _, accept := range []string{"", "*/*", "application/json", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", acceptCSV, acceptNDJSON} {
+	for _, accept := range []string{"", "*/*", "application/json", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+		acceptCSV, acceptNDJSON} {
 		b.Run(accept, func(b *testing.B) {
 			var headers []string
 			if accept != "" {

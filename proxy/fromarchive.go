@@ -119,7 +119,8 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 }
 
 // readRange reads one range of days: its first rows, or the sums of all if first is 0.
-func (s *Server) readRange(ctx context.Context, c *call, part *archivePart, by translate.Dimension, r translate.DateRange, first int) (translate.Part, error) {
+func (s *Server) readRange(ctx context.Context, c *call, part *archivePart, by translate.Dimension, r translate.DateRange,
+	first int) (translate.Part, error) {
 	if by == translate.ByDate || first > 0 {
 		result, err := s.config.History.Read(ctx, c.property.ID, by, r, first)
 		if err != nil {

@@ -89,7 +89,8 @@ func testStored(t *testing.T, location string) {
 		}
 	}
 	for _, r := range []struct{ start, end, source string }{
-		{"2025-07-08", "2025-07-14", "stored"}, {"2025-07-18", "2025-07-22", "hybrid"}, {"2025-07-20", "2025-07-24", "hybrid"}, {"2025-07-25", "2025-07-29", "live"},
+		{"2025-07-08", "2025-07-14", "stored"}, {"2025-07-18", "2025-07-22", "hybrid"}, {"2025-07-20", "2025-07-24", "hybrid"},
+		{"2025-07-25", "2025-07-29", "live"},
 	} {
 		w.run("summary compared "+r.start+" to "+r.end, func(t *testing.T) {
 			period := translate.Period{DateRange: translate.DateRange{Start: *dateOf(t, r.start), End: *dateOf(t, r.end)}}
@@ -175,8 +176,10 @@ func TestSummary200MissingDays(t *testing.T) {
 	get("/queries", "2025-06-01", "2025-06-19").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
 	get("/summary", "2025-06-20", "2025-06-22", "compare", "previous_period").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
 	get("/movers/pages", "2025-06-20", "2025-06-22").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
-	get("/movers/pages", "2025-07-20", "2025-07-26").want(t, http.StatusBadRequest, codeValidation, "2025-06-20 to 2025-07-19", "only with archived days")
-	get("/movers/queries", "2025-07-19", "2025-07-30").want(t, http.StatusBadRequest, codeValidation, "no day can be compared", "only with archived days")
+	get("/movers/pages", "2025-07-20", "2025-07-26").want(t, http.StatusBadRequest, codeValidation, "2025-06-20 to 2025-07-19",
+		"only with archived days")
+	get("/movers/queries", "2025-07-19", "2025-07-30").want(t, http.StatusBadRequest, codeValidation, "no day can be compared",
+		"only with archived days")
 	get("/summary", "2022-01-01", "2022-01-31").want(t, http.StatusBadRequest, codeTooOld, "2023-11-20") // the plan's own limit
 	for _, endpoint := range []string{"/summary", "/timeseries", "/queries"} {
 		for _, start := range []string{"2025-06-25", "2025-07-15"} {
@@ -295,7 +298,8 @@ func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
 	w := newWorld(t, keeping)
 	c := w.chronicle(history, "prefix", "https://www.example.org/shop/")
 	c.keep(t, "2026-11-01", "2026-11-15")
-	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"}, "quotaExceeded": {Reason: "quotaExceeded"}} {
+	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"},
+		"quotaExceeded": {Reason: "quotaExceeded"}} {
 		w.run(name, func(t *testing.T) {
 			w.advance(15 * time.Minute) // until cached refusals expire
 			w.faults(fault)
@@ -399,7 +403,8 @@ func TestSummary503WithoutTheArchive(t *testing.T) {
 func TestProperty200DataWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.get("pro", w.path("disconnected", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable) // so that the revocation is recorded
+	// So that the revocation is recorded:
+	w.get("pro", w.path("disconnected", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 	for _, c := range []struct {
 		property, first, last      string
 		earliest, latest, archived string
@@ -423,7 +428,8 @@ func TestProperty200DataWindow(t *testing.T) {
 			t.Errorf("%s from %s to %s: data_window %v, last_archived_date %v", c.property, c.first, c.last, window, d["last_archived_date"])
 		}
 	}
-	if said := notes(w.get("pro", w.path("archived", "")).ok(t)); said != "The property is archived: it serves stored history only, of which the plan keeps none." {
+	said := notes(w.get("pro", w.path("archived", "")).ok(t))
+	if said != "The property is archived: it serves stored history only, of which the plan keeps none." {
 		t.Errorf("the notes are %q", said)
 	}
 }

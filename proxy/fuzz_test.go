@@ -33,8 +33,8 @@ func FuzzQuery(f *testing.F) {
 	for _, c := range append(append(sharedRefusals(), integerRefusals("limit", 1, 1000)...), refusal{query: "order_by=-key&limit=7"}) {
 		f.Add(c.query)
 	}
-	for _, filters := range []string{"[]", " [ ] ", filtersOf("query", "contains", "x"), filtersOf("brand", "is", "non-brand", "page_group", "is", "Blog"),
-		filtersOf("device", "is", "Mobile"), filtersOf("country", "not_equals", "usa")} {
+	for _, filters := range []string{"[]", " [ ] ", filtersOf("query", "contains", "x"),
+		filtersOf("brand", "is", "non-brand", "page_group", "is", "Blog"), filtersOf("device", "is", "Mobile"), filtersOf("country", "not_equals", "usa")} {
 		f.Add("filters=" + url.QueryEscape(filters))
 		f.Add("date_range=last_7d&compare=none&filters=" + url.QueryEscape(filters))
 	}

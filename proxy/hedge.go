@@ -41,7 +41,8 @@ type hedge struct {
 func newHedge(longest time.Duration, registry *prometheus.Registry) *hedge {
 	hedged := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_hedged_requests_total",
-		Help: "Requests whose live figures took longer than usual, by outcome: stored figures answered (stored), or there were none, so that they waited on (waited).",
+		Help: "Requests whose live figures took longer than usual, by outcome: stored figures answered (stored), or there were none, " +
+			"so that they waited on (waited).",
 	}, []string{"outcome"})
 	registry.MustRegister(hedged)
 	return &hedge{longest: cmp.Or(longest, defaultHedgeDelay), usual: lru.New[string](lru.Config[*latencies]{Weight: maxLatencies}),

@@ -26,7 +26,8 @@ func (w *world) indexing(t *testing.T, property string, query ...string) respons
 	wantMembers(t, "data", r.data(), indexingNames)
 	wantMembers(t, "data.totals", r.data()["totals"], "indexed inspected_urls not_indexed total_urls")
 	wantMembers(t, "meta", r.meta(), indexMetaNames)
-	if m := r.meta(); m["source"] != "stored" || m["cache"] != "bypass" || m["property_id"] != w.properties[property].ID || r.header.Get("X-Cache") != "bypass" {
+	if m := r.meta(); m["source"] != "stored" || m["cache"] != "bypass" || m["property_id"] != w.properties[property].ID ||
+		r.header.Get("X-Cache") != "bypass" {
 		t.Errorf("meta is %v, X-Cache %q", m, r.header.Get("X-Cache"))
 	}
 	return r
@@ -88,11 +89,13 @@ func TestNotesOfOneURL(t *testing.T) {
 	t.Parallel()
 	c := call{property: &policy.Property{}}
 	day := time.Unix(1, 0)
+	found := func(n int) *sqlstore.IndexState { return &sqlstore.IndexState{URLs: n, DiscoveredAt: &day} }
+	inspected := &sqlstore.IndexState{URLs: 9, DiscoveredAt: &day, RefreshedAt: &day}
 	for want, m := range map[string]indexMeta{
-		"The discovered URL has not been inspected yet: what is indexed is unknown.":        c.indexMeta(&sqlstore.IndexState{URLs: 1, DiscoveredAt: &day}, 0, nil),
-		"None of the 2 discovered URLs has been inspected yet: what is indexed is unknown.": c.indexMeta(&sqlstore.IndexState{URLs: 2, DiscoveredAt: &day}, 0, nil),
-		"1 of 9 URLs has not been inspected yet: it is in no bucket, and not listed.":       c.indexMeta(&sqlstore.IndexState{URLs: 9, DiscoveredAt: &day, RefreshedAt: &day}, 8, nil),
-		"2 of 9 URLs have not been inspected yet: they are in no bucket, and not listed.":   c.indexMeta(&sqlstore.IndexState{URLs: 9, DiscoveredAt: &day, RefreshedAt: &day}, 7, nil),
+		"The discovered URL has not been inspected yet: what is indexed is unknown.":        c.indexMeta(found(1), 0, nil),
+		"None of the 2 discovered URLs has been inspected yet: what is indexed is unknown.": c.indexMeta(found(2), 0, nil),
+		"1 of 9 URLs has not been inspected yet: it is in no bucket, and not listed.":       c.indexMeta(inspected, 8, nil),
+		"2 of 9 URLs have not been inspected yet: they are in no bucket, and not listed.":   c.indexMeta(inspected, 7, nil),
 	} {
 		if !slices.Equal(m.Notes, []string{want}) {
 			t.Errorf("the notes are %q, want %q", m.Notes, want)
@@ -333,7 +336,8 @@ func TestIndexedURLs400Parameters(t *testing.T) {
 		{"coverage_state=", codeValidation, "coverage_state"}, {"coverage_state=" + long, codeValidation, "coverage_state"},
 		{"sitemap_path=", codeValidation, "sitemap_path"}, {"sitemap_path=" + long, codeValidation, "sitemap_path"},
 		{"q=", codeValidation, "q"}, {"q=" + long, codeValidation, "q"}, {"q=%00", codeValidation, "NUL"}, {"q=%ff", codeValidation, "UTF-8"},
-		{"sort=", codeValidation, "sort"}, {"sort=clicks", codeValidation, "importance"}, {"sort=-url", codeValidation, "sort"}, {"sort=URL", codeValidation, "sort"},
+		{"sort=", codeValidation, "sort"}, {"sort=clicks", codeValidation, "importance"}, {"sort=-url", codeValidation, "sort"},
+		{"sort=URL", codeValidation, "sort"},
 		{"dir=", codeValidation, "dir"}, {"dir=ASC", codeValidation, "dir"}, {"dir=up", codeValidation, "dir"},
 		{"days=30", codeUnsupported, "days"}, {"order_by=url", codeUnsupported, "order_by"}, {"url=a", codeUnsupported, "url"},
 	})
@@ -351,7 +355,8 @@ func TestIndexedURLs200(t *testing.T) {
 			t.Errorf("a URL that is not indexed has the bucket %v", row)
 		}
 	}
-	if m := r.meta(); m["source"] != "stored" || m["cache"] != "bypass" || m["limit"] != 100.0 || m["offset"] != 0.0 || m["property_id"] != w.properties["main"].ID {
+	if m := r.meta(); m["source"] != "stored" || m["cache"] != "bypass" || m["limit"] != 100.0 || m["offset"] != 0.0 ||
+		m["property_id"] != w.properties["main"].ID {
 		t.Errorf("meta is %v", m)
 	}
 	wantText(t, "the notes", notes(r), "4 of 91 URLs have not been inspected")
@@ -376,9 +381,11 @@ func TestIndexedURLs200Filters(t *testing.T) {
 	t.Parallel()
 	w, pages := newIndexedWorld(t)
 	buckets := []string{"", "indexed", "not_indexed", "error", "unknown"}
-	states := []string{"", "Soft 404", "soft  404", "Excluded by \"noindex\" tag", "EXCLUDED BY ‘NOINDEX’ TAG", "A label of tomorrow", "%", "no such label", "Gecrawlt - zurzeit nicht indexiert"}
+	states := []string{"", "Soft 404", "soft  404", "Excluded by \"noindex\" tag", "EXCLUDED BY ‘NOINDEX’ TAG", "A label of tomorrow",
+		"%", "no such label", "Gecrawlt - zurzeit nicht indexiert"}
 	sitemaps := []string{"", sitemapProducts, sitemapBlog, sitemapIndex, sitemapEmpty, "https://www.example.com/sitemap%", strings.ToUpper(sitemapBlog)}
-	patterns := []string{"", "blog", "BLOG", "/Products/", "a_b", "A_B", "%", "%2", "100%25_off", "_", "a b", "a%20b", "\\", "%5c", "a*b", "axb", "'", "\"", "x' OR '1'='1", "ü", "www.example.com", "nothing", "\n"}
+	patterns := []string{"", "blog", "BLOG", "/Products/", "a_b", "A_B", "%", "%2", "100%25_off", "_", "a b", "a%20b", "\\", "%5c", "a*b",
+		"axb", "'", "\"", "x' OR '1'='1", "ü", "www.example.com", "nothing", "\n"}
 	single := func(name string, values []string, set func(*urlFilter, string)) {
 		for _, value := range values {
 			w.run(name+"="+value, func(t *testing.T) {
@@ -396,7 +403,8 @@ func TestIndexedURLs200Filters(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
 	pick := func(values []string) string { return values[random.IntN(len(values))] }
 	for range 60 {
-		f := urlFilter{bucket: pick(buckets), sitemap: pick(sitemaps), q: pick(patterns), sort: pick(append([]string{""}, translate.URLOrders()...)), dir: pick([]string{"", "asc", "desc"})}
+		f := urlFilter{bucket: pick(buckets), sitemap: pick(sitemaps), q: pick(patterns),
+			sort: pick(append([]string{""}, translate.URLOrders()...)), dir: pick([]string{"", "asc", "desc"})}
 		if random.IntN(3) == 0 {
 			f.state = pick(states)
 		}

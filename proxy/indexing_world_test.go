@@ -55,7 +55,8 @@ func (w *world) pages() []page {
 			for j := range 3 {
 				n := len(pages)
 				p := page{label: label, bucket: b, verdict: []string{"PASS", "NEUTRAL", "FAIL"}[j], inspected: w.now().Add(-time.Duration(n%5) * time.Hour)}
-				p.url = fmt.Sprintf("https://www.example.com/%s/%s%02d-%d", []string{"Blog", "products", "100%25_off"}[n%3], []string{"a_b", "A%5Cb", "a%20b", "a%b"}[n%4], i, b)
+				p.url = fmt.Sprintf("https://www.example.com/%s/%s%02d-%d", []string{"Blog", "products", "100%25_off"}[n%3],
+					[]string{"a_b", "A%5Cb", "a%20b", "a%b"}[n%4], i, b)
 				p.sitemaps = [][]string{{sitemapProducts, sitemapIndex}, {sitemapBlog, sitemapIndex}, {sitemapBlog, sitemapProducts, sitemapIndex}, nil}[n%4]
 				if n%3 == 0 {
 					p.clicks = int64(n % 7)
@@ -130,7 +131,8 @@ type urlFilter struct {
 
 func (f urlFilter) query() []string {
 	var query []string
-	for _, pair := range [][2]string{{"bucket", f.bucket}, {"coverage_state", f.state}, {"sitemap_path", f.sitemap}, {"q", f.q}, {"sort", f.sort}, {"dir", f.dir}} {
+	for _, pair := range [][2]string{{"bucket", f.bucket}, {"coverage_state", f.state}, {"sitemap_path", f.sitemap}, {"q", f.q},
+		{"sort", f.sort}, {"dir", f.dir}} {
 		if pair[1] != "" {
 			query = append(query, pair[0], pair[1])
 		}
@@ -144,7 +146,8 @@ func (f urlFilter) of(pages []page) []page {
 	for _, p := range pages {
 		if !p.inspected.IsZero() && (f.bucket == "" || p.bucket.String() == f.bucket) &&
 			(f.state == "" || p.label == f.state) &&
-			(f.sitemap == "" || slices.Contains(p.sitemaps, f.sitemap)) && strings.Contains(strings.ToLower(p.url), strings.ReplaceAll(strings.ToLower(f.q), " ", "%20")) {
+			(f.sitemap == "" || slices.Contains(p.sitemaps, f.sitemap)) &&
+			strings.Contains(strings.ToLower(p.url), strings.ReplaceAll(strings.ToLower(f.q), " ", "%20")) {
 			matching = append(matching, p)
 		}
 	}
@@ -191,7 +194,8 @@ func (w *world) wantURLs(t *testing.T, f urlFilter, limit, offset int, pages []p
 	r := w.get("pro", w.path("main", "/indexing/urls"), query...).ok(t)
 	all := f.of(pages)
 	want := all[min(offset, len(all)):min(offset+limit, len(all))]
-	if m := r.meta(); m["total"] != float64(len(all)) || m["row_count"] != float64(len(want)) || m["limit"] != float64(limit) || m["offset"] != float64(offset) {
+	if m := r.meta(); m["total"] != float64(len(all)) || m["row_count"] != float64(len(want)) || m["limit"] != float64(limit) ||
+		m["offset"] != float64(offset) {
 		t.Errorf("%q: meta %v, want %d of %d", query, m, len(want), len(all))
 	}
 	if len(r.rows()) != len(want) || r.rows() == nil {

@@ -193,7 +193,8 @@ func TestEveryEndpoint403Scope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	need := map[string]string{"getAccount": "", "listAnomalies": "", "listProperties": "properties_only", "getProperty": "properties_only",
-		"listBrandTerms": "config_only", "listPageGroups": "config_only", "listAnnotations": "config_only", "getIndexing": "indexing_only", "listIndexedURLs": "indexing_only"}
+		"listBrandTerms": "config_only", "listPageGroups": "config_only", "listAnnotations": "config_only", "getIndexing": "indexing_only",
+		"listIndexedURLs": "indexing_only"}
 	for operation, r := range w.keyedRoutes() {
 		needed, listed := need[operation]
 		if !listed {

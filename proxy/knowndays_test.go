@@ -94,7 +94,8 @@ func TestTimeseries200DaysWithoutTraffic(t *testing.T) {
 		t.Errorf("%d rows", len(r.rows()))
 	}
 	w = newWorld(t)
-	w.answerWith(series(map[string]int{"2026-11-16": 1, "2026-11-17": 4}, "2026-11-01", "2026-11-17", "2026-11-09")) // a hole, eight days before the last
+	// A hole, eight days before the last:
+	w.answerWith(series(map[string]int{"2026-11-16": 1, "2026-11-17": 4}, "2026-11-01", "2026-11-17", "2026-11-09"))
 	r = w.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d").ok(t)
 	wantNote(t, r)
 	if len(r.rows()) != 7 {
@@ -157,7 +158,8 @@ func TestEveryPerformanceEndpoint200KnowsAsMuchAsACopy(t *testing.T) {
 	moved := ask("/movers/queries")
 	wantNote(t, moved, lateDay, "1 of 7 days is missing on one side: both periods are compared over the other 6.")
 	o := w.oracle()
-	gainers, losers := naiveMovers(o.ask(t, mainSite, "query", "2026-11-13", "2026-11-18", 25000), o.ask(t, mainSite, "query", "2026-11-06", "2026-11-11", 25000), 0, 10)
+	gainers, losers := naiveMovers(o.ask(t, mainSite, "query", "2026-11-13", "2026-11-18", 25000),
+		o.ask(t, mainSite, "query", "2026-11-06", "2026-11-11", 25000), 0, 10)
 	wantMovers(t, "gainers", moved.data()["gainers"], gainers)
 	wantMovers(t, "losers", moved.data()["losers"], losers)
 	if calls += w.calls(func() { // the day after in Pacific time, with the copy of the day before
@@ -179,7 +181,8 @@ func TestProperty200FiguresOnlyBeforeTheLiveWindow(t *testing.T) {
 	w.answerWith(series(nil, "2025-07-20", "2025-07-20", ""))
 	w.get("pro", w.path("main", "/timeseries")).ok(t)
 	w.setClock("2026-11-22T19:00:00Z") // the day after in Pacific time
-	if d := w.get("pro", w.path("main", "")).ok(t).data()["data_window"].(map[string]any); d["earliest_data_date"] != "2025-07-21" || d["latest_data_date"] != "2026-11-20" {
+	if d := w.get("pro", w.path("main", "")).ok(t).data()["data_window"].(map[string]any); d["earliest_data_date"] != "2025-07-21" ||
+		d["latest_data_date"] != "2026-11-20" {
 		t.Errorf("data_window is %v", d)
 	}
 }
@@ -256,7 +259,8 @@ func TestQueries200RowsWithUnpublishedDays(t *testing.T) {
 // Rows that are older than the copy of the series may lack days that it shows: figures of each day show that they do not.
 func TestEveryPerformanceEndpoint200RowsOlderThanTheCopy(t *testing.T) {
 	t.Parallel()
-	const mayLack = "These figures were read at 2026-11-21T20:00:00Z: days up to 2026-11-19 that Search Console has published since, if any, are missing in them."
+	const mayLack = "These figures were read at 2026-11-21T20:00:00Z: " +
+		"days up to 2026-11-19 that Search Console has published since, if any, are missing in them."
 	for _, last := range []string{"2026-11-18", "2026-11-19"} { // when the rows are read
 		w := late(t, last)
 		filters := filtersOf("query", "contains", "e")
@@ -264,7 +268,8 @@ func TestEveryPerformanceEndpoint200RowsOlderThanTheCopy(t *testing.T) {
 			return w.get("pro", w.path("main", endpoint), append([]string{"date_range", "last_7d"}, more...)...).ok(t)
 		}
 		read := func() (answers map[string]response) {
-			return map[string]response{"queries": ask("/queries"), "movers": ask("/movers/pages"), "devices": ask("/devices"), "filtered": ask("/summary", "filters", filters)}
+			return map[string]response{"queries": ask("/queries"), "movers": ask("/movers/pages"), "devices": ask("/devices"),
+				"filtered": ask("/summary", "filters", filters)}
 		}
 		read()
 		w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
@@ -339,7 +344,8 @@ func TestMovers200NeverMixesLiveAndArchivedRows(t *testing.T) {
 	path := w.path("main", "/movers/queries")
 
 	r := w.get("pro", path, dates...).ok(t)
-	gainers, _ := naiveMovers(c.o.ask(t, mainSite, "query", "2025-07-26", "2025-07-30", 25000), c.o.ask(t, mainSite, "query", "2025-07-20", "2025-07-24", 25000), 0, 10)
+	gainers, _ := naiveMovers(c.o.ask(t, mainSite, "query", "2025-07-26", "2025-07-30", 25000),
+		c.o.ask(t, mainSite, "query", "2025-07-20", "2025-07-24", 25000), 0, 10)
 	wantMovers(t, "gainers of live days", r.data()["gainers"], gainers)
 	if r.meta()["source"] != "hybrid" { // the figures of live days, but not of all days
 		t.Errorf("meta is %v", r.meta())
@@ -373,12 +379,14 @@ func TestTimeseries200ArchivedDaysAtTheFarEdge(t *testing.T) {
 		if q.StartDate == "2025-07-20" { // the series
 			var rows []string
 			for _, row := range lost {
-				rows = append(rows, fmt.Sprintf(`{"keys":[%q],"clicks":%v,"impressions":%v,"ctr":%v,"position":%v}`, row.Keys[0], row.Clicks, row.Impressions, row.CTR, row.Position))
+				rows = append(rows, fmt.Sprintf(`{"keys":[%q],"clicks":%v,"impressions":%v,"ctr":%v,"position":%v}`, row.Keys[0], row.Clicks,
+					row.Impressions, row.CTR, row.Position))
 			}
 			mustWrite(rw, `{"rows":[`+strings.Join(rows, ",")+`],"responseAggregationType":"byProperty"}`)
 			return
 		}
-		mustWrite(rw, `{"rows":[{"keys":["`+q.StartDate+` to `+q.EndDate+`"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}],"responseAggregationType":"byProperty"}`)
+		mustWrite(rw, `{"rows":[{"keys":["`+q.StartDate+` to `+q.EndDate+
+			`"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}],"responseAggregationType":"byProperty"}`)
 	})
 	dates := []string{"start_date", "2025-07-20", "end_date", "2025-07-25"}
 	r := w.get("pro", w.path("main", "/timeseries"), dates...).ok(t)

@@ -18,7 +18,8 @@ func newLossyWorld(t *testing.T, days int) (*world, *chronicle) {
 	t.Helper()
 	const site = "https://www.example.org/blog/"
 	history, configure := kept(t)
-	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: days}}}, new(gscsim.Worlds), configure)
+	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: days}}},
+		new(gscsim.Worlds), configure)
 	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
 	w.must(err)
 	w.properties["lost"] = added
@@ -40,7 +41,8 @@ func TestPerformance200LostDaysAreMissing(t *testing.T) {
 	for _, endpoint := range []string{"/summary", "/countries"} {
 		wantText(t, endpoint, notes(w.get("pro", w.path("lost", endpoint), days...).ok(t)), "1 day is not archived and not counted: 2025-07-20.")
 	}
-	w.get("pro", w.path("lost", "/summary"), "start_date", "2025-07-20", "end_date", "2025-07-20").want(t, http.StatusBadRequest, codeValidation, "2025-07-20")
+	w.get("pro", w.path("lost", "/summary"), "start_date", "2025-07-20", "end_date", "2025-07-20").want(t, http.StatusBadRequest,
+		codeValidation, "2025-07-20")
 }
 
 // If only totals of earlier days are archived, such as those of an imported file, lost days have no queries, and the error names no archived
@@ -54,7 +56,8 @@ func TestQueries400LostDaysWithOnlyTotalsArchived(t *testing.T) {
 	w.must(archived.history.Merge(t.Context(), w.properties["lost"].ID, []archive.Day{earlier}))
 	w.get("pro", w.path("lost", "/timeseries")).ok(t)
 	refused := w.get("pro", w.path("lost", "/queries"), "start_date", "2025-07-20", "end_date", "2025-07-22")
-	refused.want(t, http.StatusBadRequest, codeValidation, "there are no figures from 2025-07-20 to 2025-07-22: no day that the plan keeps is archived by query")
+	refused.want(t, http.StatusBadRequest, codeValidation,
+		"there are no figures from 2025-07-20 to 2025-07-22: no day that the plan keeps is archived by query")
 }
 
 // The edge of what the upstream has moves on with the day. With a copy of the series of the day before, the archive answers for the day
@@ -74,7 +77,8 @@ func TestBreakdown200LostDaysAfterTheAnchorMoved(t *testing.T) {
 func TestTimeseries200ArchivedAtTheFarEdgeInTheMeantime(t *testing.T) {
 	t.Parallel()
 	w, archived := newLossyWorld(t, 2)
-	for _, want := range []string{"Search Console's figures of this property begin on 2025-07-22.", "1 day is not archived and not counted: 2025-07-21.", ""} {
+	for _, want := range []string{"Search Console's figures of this property begin on 2025-07-22.",
+		"1 day is not archived and not counted: 2025-07-21.", ""} {
 		for _, endpoint := range []string{"/timeseries", "/devices"} {
 			r := w.get("pro", w.path("lost", endpoint), "start_date", "2025-07-21", "end_date", "2025-07-24").ok(t)
 			if text := notes(r); want == "" && strings.Contains(text, "2025-07-22") || !strings.Contains(text, want) {

@@ -94,10 +94,11 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 	}
 	connectionOf(c.http).markKeyed()
 	if messages > mcp.MaxBatch {
-		return &translate.InputError{Code: translate.CodeValidation, Message: fmt.Sprintf("the batch has %d messages, and at most %d are allowed", messages, mcp.MaxBatch)}
+		return &translate.InputError{Code: translate.CodeValidation,
+			Message: fmt.Sprintf("the batch has %d messages, and at most %d are allowed", messages, mcp.MaxBatch)}
 	}
-	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at, connection: c.http.Conn(), host: string(c.http.Host()),
-		authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
+	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at, connection: c.http.Conn(),
+		host: string(c.http.Host()), authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)
 	header := &c.http.Response.Header
 	setHeader(header, "X-Request-Id", c.id)

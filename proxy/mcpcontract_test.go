@@ -69,7 +69,8 @@ func (w *world) legacy(key, method string, params any) rpc {
 // modern sends a request as clients of the newest revision do.
 func (w *world) modern(key, method string, params map[string]any, headers ...string) rpc {
 	w.t.Helper()
-	whole := map[string]any{"_meta": map[string]any{"io.modelcontextprotocol/protocolVersion": modern, "io.modelcontextprotocol/clientCapabilities": map[string]any{}}}
+	whole := map[string]any{"_meta": map[string]any{"io.modelcontextprotocol/protocolVersion": modern,
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{}}}
 	maps.Copy(whole, params)
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": whole})
 	w.must(err)
@@ -141,8 +142,8 @@ func TestMCP401Revoked(t *testing.T) {
 func TestMCPWellKnown404(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, path := range []string{"oauth-protected-resource", "oauth-protected-resource/mcp", "oauth-authorization-server", "oauth-authorization-server/mcp",
-		"openid-configuration", "openid-configuration/mcp"} {
+	for _, path := range []string{"oauth-protected-resource", "oauth-protected-resource/mcp", "oauth-authorization-server",
+		"oauth-authorization-server/mcp", "openid-configuration", "openid-configuration/mcp"} {
 		for _, key := range []string{"", "pro"} {
 			w.get(key, "/.well-known/"+path).want(t, http.StatusNotFound, policy.CodeNotFound)
 		}
@@ -163,7 +164,8 @@ func TestMCP403Origin(t *testing.T) {
 		{local, "http://" + local, 200}, {"api.example.com", "http://api.example.com", 200},
 		{local, "https://app.example.net", 200}, {"evil.example", "https://app.example.net", 403}, {local, "http://app.example.net", 403},
 		{local, "https://evil.example", 403}, {local, "null", 403}, {"api.example.com", "http://api.example.com.evil.example", 403},
-		{"evil.example", "", 403}, {"evil.example", "http://evil.example", 403}, {"localhost.evil.example", "", 403}, {"api.example.com.evil.example", "", 403},
+		{"evil.example", "", 403}, {"evil.example", "http://evil.example", 403}, {"localhost.evil.example", "", 403},
+		{"api.example.com.evil.example", "", 403},
 	} {
 		headers := []string{"Host", c.host}
 		if c.origin != "" {
@@ -273,7 +275,8 @@ func TestMCP200Eras(t *testing.T) {
 		}
 		wantCapabilities(t, r.result(t))
 	}
-	if r := w.post("Bearer "+w.keys["pro"], `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "MCP-Protocol-Version", "2025-11-25"); r.status != http.StatusAccepted || len(r.body) > 0 {
+	if r := w.post("Bearer "+w.keys["pro"], `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		"MCP-Protocol-Version", "2025-11-25"); r.status != http.StatusAccepted || len(r.body) > 0 {
 		t.Errorf("a notification: %d %s", r.status, r.body)
 	}
 	w.legacy("pro", "ping", nil).result(t)
@@ -283,7 +286,8 @@ func TestMCP200Eras(t *testing.T) {
 	for _, method := range []string{"server/discover", "tools/list", "prompts/list"} {
 		r := w.modern("pro", method, nil)
 		result := r.result(t)
-		if result["resultType"] != "complete" || result["cacheScope"] != "private" || r.header.Get("Content-Type") != "application/json" || r.header.Get("Cache-Control") != "private, no-store" {
+		if result["resultType"] != "complete" || result["cacheScope"] != "private" || r.header.Get("Content-Type") != "application/json" ||
+			r.header.Get("Cache-Control") != "private, no-store" {
 			t.Errorf("%s: %v, %v", method, r.header, result["cacheScope"])
 		}
 		if ttl, ok := result["ttlMs"].(float64); !ok || ttl < 0 {

@@ -136,22 +136,28 @@ func TestMCP200ToolsAnswerAsREST(t *testing.T) {
 	w.discover("main", pages)
 	w.inspect("main", pages, true)
 	id := w.properties["main"].ID
-	filters := []any{map[string]any{"dimension": "query", "operator": "contains", "value": "a"}, map[string]any{"dimension": "brand", "operator": "equals", "value": "non-brand"}}
+	filters := []any{map[string]any{"dimension": "query", "operator": "contains", "value": "a"},
+		map[string]any{"dimension": "brand", "operator": "equals", "value": "non-brand"}}
 	for _, c := range []struct {
 		tool, path string // of REST, with its query
 		arguments  map[string]any
 	}{
 		{"list_properties", "/v1/properties?limit=3&offset=2&include_archived=true", map[string]any{"limit": 3, "offset": 2, "include_archived": true}},
 		{"query_performance", "/queries?limit=25", map[string]any{"dimension": "query"}},
-		{"query_performance", "/queries?limit=7&offset=20", map[string]any{"dimension": "query", "limit": json.RawMessage("7.0"), "offset": json.RawMessage("2e1")}},
-		{"query_performance", "/pages?limit=7&order_by=-impressions&date_range=last_7d", map[string]any{"dimension": "page", "limit": 7, "order_by": "-impressions", "date_range": "last_7d"}},
-		{"query_performance", "/countries?limit=25&start_date=2026-11-01&end_date=2026-11-10", map[string]any{"dimension": "country", "start_date": "2026-11-01", "end_date": "2026-11-10"}},
-		{"query_performance", "/devices?limit=25&filters=" + url.QueryEscape(encoded(w, filters)), map[string]any{"dimension": "device", "filters": filters}},
+		{"query_performance", "/queries?limit=7&offset=20", map[string]any{"dimension": "query", "limit": json.RawMessage("7.0"),
+			"offset": json.RawMessage("2e1")}},
+		{"query_performance", "/pages?limit=7&order_by=-impressions&date_range=last_7d",
+			map[string]any{"dimension": "page", "limit": 7, "order_by": "-impressions", "date_range": "last_7d"}},
+		{"query_performance", "/countries?limit=25&start_date=2026-11-01&end_date=2026-11-10",
+			map[string]any{"dimension": "country", "start_date": "2026-11-01", "end_date": "2026-11-10"}},
+		{"query_performance", "/devices?limit=25&filters=" + url.QueryEscape(encoded(w, filters)),
+			map[string]any{"dimension": "device", "filters": filters}},
 		{"get_timeseries", "/timeseries?date_range=last_90d", map[string]any{"date_range": "last_90d"}},
 		{"compare_periods", "/summary?compare=previous_period", map[string]any{}},
 		{"compare_periods", "/summary?compare=previous_year&date_range=last_7d", map[string]any{"compare": "previous_year", "date_range": "last_7d"}},
 		{"query_performance", "/queries?limit=5&offset=20", map[string]any{"dimension": "query", "limit": 5, "offset": 20}},
-		{"portfolio_overview", "/v1/portfolio?limit=4&offset=1&compare=previous_year&order_by=name", map[string]any{"limit": 4, "offset": 1, "compare": "previous_year", "order_by": "name"}},
+		{"portfolio_overview", "/v1/portfolio?limit=4&offset=1&compare=previous_year&order_by=name",
+			map[string]any{"limit": 4, "offset": 1, "compare": "previous_year", "order_by": "name"}},
 		{"portfolio_overview", "/v1/portfolio?limit=25", map[string]any{}},
 		{"find_movers", "/movers/queries", map[string]any{"dimension": "query"}},
 		{"find_movers", "/movers/pages?limit=3&min_clicks=2", map[string]any{"dimension": "page", "limit": 3, "min_clicks": 2}},
@@ -213,8 +219,10 @@ func TestMCP200BadArguments(t *testing.T) {
 	}{
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limitt": 3}, translate.CodeUnsupportedParameter, "limitt"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": "many"}, translate.CodeValidation, "limit"},
-		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 251}, translate.CodeValidation, "limit must be from 1 to 250"},
-		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 0}, translate.CodeValidation, "limit must be from 1 to 250"},
+		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 251}, translate.CodeValidation,
+			"limit must be from 1 to 250"},
+		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 0}, translate.CodeValidation,
+			"limit must be from 1 to 250"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 2.5}, translate.CodeValidation, "limit"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "offset": 1e30}, translate.CodeValidation, "offset"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "date"}, translate.CodeValidation, "dimension"},
@@ -222,9 +230,11 @@ func TestMCP200BadArguments(t *testing.T) {
 		{"query_performance", map[string]any{"dimension": "query"}, translate.CodeValidation, "property"},
 		{"query_performance", map[string]any{"property": 7, "dimension": "query"}, translate.CodeValidation, "property"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "filters": "x"}, translate.CodeValidation, "filters"},
-		{"query_performance", map[string]any{"property": "main", "dimension": "query", "filters": []any{map[string]any{"dimension": "nothing"}}}, translate.CodeValidation, "filters"},
+		{"query_performance", map[string]any{"property": "main", "dimension": "query", "filters": []any{map[string]any{"dimension": "nothing"}}},
+			translate.CodeValidation, "filters"},
 		{"get_timeseries", map[string]any{"property": "main", "date_range": "yesterday"}, translate.CodeValidation, "date_range"},
-		{"get_timeseries", map[string]any{"property": "main", "start_date": "2026-13-01", "end_date": "2026-11-01"}, translate.CodeValidation, "start_date"},
+		{"get_timeseries", map[string]any{"property": "main", "start_date": "2026-13-01", "end_date": "2026-11-01"},
+			translate.CodeValidation, "start_date"},
 		{"get_overview", map[string]any{"property": "main", "date_range": "yesterday"}, translate.CodeValidation, "date_range"},
 		{"compare_periods", map[string]any{"property": "main", "compare": "next_year"}, translate.CodeValidation, "compare"},
 		{"find_movers", map[string]any{"property": "main", "dimension": "country"}, translate.CodeValidation, "dimension"},
@@ -337,7 +347,8 @@ func wantOverview(t *testing.T, w, other *world) {
 	if calls > apart {
 		t.Errorf("the overview makes %d upstream calls, its parts %d", calls, apart)
 	}
-	for name, want := range map[string]any{"totals": summary["totals"], "previous": summary["previous"], "series": series["rows"], "queries": queries["rows"], "pages": pages["rows"]} {
+	for name, want := range map[string]any{"totals": summary["totals"], "previous": summary["previous"], "series": series["rows"],
+		"queries": queries["rows"], "pages": pages["rows"]} {
 		if !reflect.DeepEqual(data[name], want) {
 			t.Errorf("%s is %.200v, REST has %.200v", name, data[name], want)
 		}
@@ -360,8 +371,8 @@ func TestMCP200OverviewInPart(t *testing.T) {
 	content, text, failed := w.tool(t, "pro", "get_overview", map[string]any{"property": "main"})
 	data, _ := content["data"].(map[string]any)
 	series, _ := data["series"].([]any)
-	if failed || len(series) == 0 || data["pages"] != nil || !strings.Contains(encoded(w, content["meta"]), policy.CodeQuotaExceeded) || !strings.Contains(text, "pages") ||
-		strings.Contains(text, "none") { // unknown is not none
+	if failed || len(series) == 0 || data["pages"] != nil || !strings.Contains(encoded(w, content["meta"]), policy.CodeQuotaExceeded) ||
+		!strings.Contains(text, "pages") || strings.Contains(text, "none") { // unknown is not none
 		t.Errorf("an overview of which only the series is at hand: %v %.300v\n%s", failed, content, text)
 	}
 }
@@ -388,7 +399,8 @@ func TestMCP200Bounded(t *testing.T) {
 		mustWrite(rw, `{"rows":[`+strings.Join(rows, ",")+`]}`)
 	})
 	w.advance(25 * time.Hour)
-	content, text, failed := w.tool(t, "pro", "query_performance", map[string]any{"property": w.properties["prefix"].ID, "dimension": "page", "limit": 250})
+	content, text, failed := w.tool(t, "pro", "query_performance",
+		map[string]any{"property": w.properties["prefix"].ID, "dimension": "page", "limit": 250})
 	rows, _ := content["data"].(map[string]any)["rows"].([]any)
 	if failed || len(rows) == 0 || len(rows) >= 250 {
 		t.Fatalf("%d rows, failed %v", len(rows), failed)
@@ -403,7 +415,8 @@ func TestMCP200Bounded(t *testing.T) {
 		t.Errorf("nothing says that rows were cut: %v\n%s", content["meta"], text[max(0, len(text)-500):])
 	}
 	// Only the first row that was cut comes next, not the one after the page.
-	if offsets := regexp.MustCompile(`with offset (\d+)`).FindAllStringSubmatch(text, -1); len(offsets) != 1 || offsets[0][1] != strconv.Itoa(len(rows)) {
+	if offsets := regexp.MustCompile(`with offset (\d+)`).FindAllStringSubmatch(text, -1); len(offsets) != 1 ||
+		offsets[0][1] != strconv.Itoa(len(rows)) {
 		t.Errorf("of %d rows, the next have the offsets %v", len(rows), offsets)
 	}
 	w.answerWith(nil)
@@ -413,7 +426,8 @@ func TestMCP200Bounded(t *testing.T) {
 func TestMCP200Caveats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, text, _ := w.tool(t, "pro", "query_performance", map[string]any{"property": w.properties["large"].ID, "dimension": "query", "limit": 5, "order_by": "-impressions"})
+	_, text, _ := w.tool(t, "pro", "query_performance", map[string]any{"property": w.properties["large"].ID, "dimension": "query", "limit": 5,
+		"order_by": "-impressions"})
 	if !strings.Contains(strings.ToLower(text), "truncated") && !strings.Contains(text, "not zero") {
 		t.Errorf("a sample that was cut: %s", text)
 	}

@@ -85,7 +85,8 @@ func TestMCP200NewestOfOtherLists(t *testing.T) {
 	w, _ := newIndexedWorld(t)
 	id, today := w.properties["main"].ID, w.server.calendar.Day(w.now())
 	for age := range translate.Date(365) {
-		w.must(w.store.SaveIndexDay(t.Context(), id, sqlstore.IndexDay{Date: today - age, URLs: 1_000_000 + int(age), Indexed: 900_000, NotIndexed: 100_000}))
+		w.must(w.store.SaveIndexDay(t.Context(), id, sqlstore.IndexDay{Date: today - age, URLs: 1_000_000 + int(age),
+			Indexed: 900_000, NotIndexed: 100_000}))
 	}
 	arguments := map[string]any{"property": id, "include_trend": true, "days": 365}
 	all := w.get("agency", w.path("main", "/indexing"), "include_trend", "true", "days", "365").ok(t).data()
@@ -96,7 +97,8 @@ func TestMCP200NewestOfOtherLists(t *testing.T) {
 	}
 
 	for i := range translate.Date(60) {
-		_, err := w.store.AddAnnotation(t.Context(), id, sqlstore.Annotation{Date: today - 100 + i/2, Title: fmt.Sprint("launch ", i), Note: strings.Repeat("why ", 200)})
+		_, err := w.store.AddAnnotation(t.Context(), id, sqlstore.Annotation{Date: today - 100 + i/2, Title: fmt.Sprint("launch ", i),
+			Note: strings.Repeat("why ", 200)})
 		w.must(err)
 	}
 	w.advance(time.Minute)

@@ -15,7 +15,8 @@ func TestMCP200TableShowsItsShareOfTotals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	table := map[string]any{"property": "main", "dimension": "query", "limit": 10, "date_range": "last_7d"}
-	if _, text, _ := w.tool(t, "pro", "query_performance", table); strings.Contains(text, "Totals:") || !strings.Contains(text, "which is not the total") {
+	if _, text, _ := w.tool(t, "pro", "query_performance", table); strings.Contains(text, "Totals:") ||
+		!strings.Contains(text, "which is not the total") {
 		t.Errorf("the totals are not known yet: %s", text)
 	}
 	totals := w.get("pro", w.path("main", "/summary?date_range=last_7d")).ok(t).data()["totals"].(map[string]any)
@@ -75,10 +76,12 @@ func TestMCP200OverviewWithoutAPreviousPeriod(t *testing.T) {
 	content, text, failed := w.tool(t, "pro", "get_overview", map[string]any{"property": "main", "date_range": "last_16m"})
 	data, errors := content["data"].(map[string]any), content["meta"].(map[string]any)["errors"].(map[string]any)
 	previous, _ := errors["previous"].(map[string]any)
-	if failed || fmt.Sprint(data["totals"]) != fmt.Sprint(totals) || data["previous"] != nil || errors["totals"] != nil || previous["code"] != translate.CodeDateRangeTooOld {
+	if failed || fmt.Sprint(data["totals"]) != fmt.Sprint(totals) || data["previous"] != nil || errors["totals"] != nil ||
+		previous["code"] != translate.CodeDateRangeTooOld {
 		t.Errorf("the totals are %v with the errors %v, want %v", data["totals"], errors, totals)
 	}
-	if !strings.Contains(text, fmt.Sprintf("Totals: %.0f clicks", totals.(map[string]any)["clicks"])) || !strings.Contains(text, "Missing: previous failed with DATE_RANGE_TOO_OLD") {
+	if !strings.Contains(text, fmt.Sprintf("Totals: %.0f clicks", totals.(map[string]any)["clicks"])) ||
+		!strings.Contains(text, "Missing: previous failed with DATE_RANGE_TOO_OLD") {
 		t.Errorf("the text is %s", text)
 	}
 }

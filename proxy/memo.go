@@ -74,7 +74,8 @@ func (s *Server) memoize(c *call, q *reportRequest) {
 	if !ok || translate.UsesSegments(c.params.Filters) {
 		return
 	}
-	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: c.params, property: c.property, request: *q}
+	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: c.params,
+		property: c.property, request: *q}
 	text := append(make([]byte, 0, len(q.key)+usualTenant), q.key...)
 	m.request.key = slices.Clip(text)
 	m.logged = s.access.format.appendTenant(text[len(text):], m.grant, m.property)

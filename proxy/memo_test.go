@@ -81,7 +81,8 @@ func TestSummary200Memoized(t *testing.T) {
 		"no member any more, elsewhere": {func(w *world) {
 			elsewhere(w, func() error { return w.openStore().LeaveWorkspace(ctx, "pro@example.com", "Main") })
 		}, http.StatusNotFound, policy.CodeNotFound},
-		"another plan":                   {func(w *world) { _, err := w.store.SetPlan(ctx, "Pro", "trial", nil); w.must(err) }, http.StatusForbidden, policy.CodeNoAccess},
+		"another plan": {func(w *world) { _, err := w.store.SetPlan(ctx, "Pro", "trial", nil); w.must(err) },
+			http.StatusForbidden, policy.CodeNoAccess},
 		"invalidated by another replica": {func(w *world) { w.server.Invalidate() }, http.StatusOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -157,7 +157,8 @@ func (r *route) describe(parts components) (map[string]any, error) {
 		return nil, err
 	}
 	responses := map[string]any{
-		"200": map[string]any{"description": "The answer.", "headers": headerReferences(append(answerHeaders(), r.metaHeaders()...)...), "content": content},
+		"200": map[string]any{"description": "The answer.", "headers": headerReferences(append(answerHeaders(), r.metaHeaders()...)...),
+			"content": content},
 		"304": schema{"$ref": "#/components/responses/NotModified"},
 	}
 	codes := []string{}

@@ -126,8 +126,8 @@ func headerDescriptions() map[string]map[string]any {
 		"X-RateLimit-Remaining": header("integer", "What is left of it.", 988),
 		"X-RateLimit-Reset":     header("integer", "When it resets, in Unix seconds.", 1795305600),
 		"ETag":                  header("string", "A weak tag of the answer, for If-None-Match.", `W/"21f5080302379665"`),
-		"Cache-Control": header("string", "How many seconds the client may keep the answer. In a request, no-cache refreshes figures that are older than ten minutes.",
-			"private, max-age=600"),
+		"Cache-Control": header("string", "How many seconds the client may keep the answer. In a request, "+
+			"no-cache refreshes figures that are older than ten minutes.", "private, max-age=600"),
 		"Retry-After": {"description": "Seconds to wait before asking again. A 503 without it will not pass by itself.", "required": false,
 			"schema": schema{"type": "integer"}, "example": 30},
 		"Allow":            header("string", "The methods that the path has.", "GET, HEAD"),

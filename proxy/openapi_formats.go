@@ -33,8 +33,8 @@ func (r *route) metaHeaders() (names []string) {
 		return nil
 	}
 	members, _ := r.Meta["properties"].(properties)
-	for _, m := range []struct{ member, header string }{{"source", headerSource}, {"stale_reason", headerStaleReason}, {"truncated_by", headerTruncatedBy},
-		{"has_more", headerHasMore}, {"date_range", headerDateRange}, {"notes", headerNote}} {
+	for _, m := range []struct{ member, header string }{{"source", headerSource}, {"stale_reason", headerStaleReason},
+		{"truncated_by", headerTruncatedBy}, {"has_more", headerHasMore}, {"date_range", headerDateRange}, {"notes", headerNote}} {
 		if _, ok := members[m.member]; ok {
 			names = append(names, m.header)
 		}

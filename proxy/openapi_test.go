@@ -51,7 +51,8 @@ func TestOpenAPIGolden(t *testing.T) {
 // A description says what an operation is for. Codes, scopes and parameters have places of their own.
 func TestDescriptionsOfOperations(t *testing.T) {
 	for _, r := range table() {
-		if n := len(r.About); n < 30 || n >= 300 || strings.Contains(r.About, "_ERROR") || strings.Contains(r.About, ":read") || !strings.HasSuffix(r.About, ".") {
+		if n := len(r.About); n < 30 || n >= 300 || strings.Contains(r.About, "_ERROR") || strings.Contains(r.About, ":read") ||
+			!strings.HasSuffix(r.About, ".") {
 			t.Errorf("%s has a description of %d characters: %s", r.Operation, n, r.About)
 		}
 		if len(r.Summary) > 100 || strings.HasSuffix(r.Summary, ".") {

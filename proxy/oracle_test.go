@@ -78,7 +78,8 @@ func (o *oracle) ask(t testing.TB, site, by, start, end string, limit int, condi
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := httptest.NewRequest(http.MethodPost, "/webmasters/v3/sites/"+url.QueryEscape(site)+"/searchAnalytics/query?prettyPrint=false", bytes.NewReader(body))
+	request := httptest.NewRequest(http.MethodPost, "/webmasters/v3/sites/"+url.QueryEscape(site)+"/searchAnalytics/query?prettyPrint=false",
+		bytes.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+o.token)
 	answer := httptest.NewRecorder()
 	o.sim.ServeHTTP(answer, request)

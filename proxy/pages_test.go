@@ -73,7 +73,8 @@ func TestPagesAreServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	reference := w.wantPage("/docs", "text/html; charset=utf-8", "public, max-age=300")
-	for _, guide := range []string{"first-request", "dates", "filters", "portfolio", "limits", "numbers", "agencies", "agents", "tools", "analysis", "bigquery", "connect-google"} {
+	for _, guide := range []string{"first-request", "dates", "filters", "portfolio", "limits", "numbers", "agencies", "agents", "tools",
+		"analysis", "bigquery", "connect-google"} {
 		w.wantPage("/docs/guides/"+guide, "text/html; charset=utf-8", "public, max-age=300")
 	}
 	for _, route := range table() {
@@ -98,7 +99,8 @@ func TestPagesAreServed(t *testing.T) {
 	if len(assets) < len(kinds) {
 		t.Errorf("the page loads %v only", assets)
 	}
-	for _, path := range []string{"/docs/x", "/docs/guides", "/docs/guides/x", "/docs/assets/style.css", "/docs/search.md", "/docs/llms.txt/", "/llms.txt/", "/docs/%2e%2e/v1/me"} {
+	for _, path := range []string{"/docs/x", "/docs/guides", "/docs/guides/x", "/docs/assets/style.css", "/docs/search.md", "/docs/llms.txt/",
+		"/llms.txt/", "/docs/%2e%2e/v1/me"} {
 		answer, body := w.page(http.MethodGet, path)
 		if answer.StatusCode != http.StatusNotFound || answer.Header.Get("Cache-Control") != "no-store" && strings.HasPrefix(body, "<") {
 			t.Errorf("GET %s is %d with the headers %v", path, answer.StatusCode, answer.Header)
@@ -116,7 +118,8 @@ func TestReferenceWithTrailingSlashRedirects(t *testing.T) {
 		answer, _ := w.page(method, "/docs/")
 		to, err := answer.Location()
 		w.must(err)
-		if answer.StatusCode != http.StatusPermanentRedirect || to.String() != w.base+"/docs" || answer.Header.Get("Cache-Control") != "public, max-age=300" {
+		if answer.StatusCode != http.StatusPermanentRedirect || to.String() != w.base+"/docs" ||
+			answer.Header.Get("Cache-Control") != "public, max-age=300" {
 			t.Errorf("%s /docs/ is %d with the headers %v", method, answer.StatusCode, answer.Header)
 		}
 	}

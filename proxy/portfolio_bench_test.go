@@ -24,7 +24,8 @@ func BenchmarkPortfolio300Series(b *testing.B) {
 	end, n := *dateOf(b, "2026-11-19"), 0
 	w.benchmarkEach(b, func() string {
 		n++
-		return fmt.Sprintf("/v1/portfolio?limit=200&compare=previous_period&start_date=%s&end_date=%s", end-27-translate.Date(n%200), end-translate.Date(n%200))
+		return fmt.Sprintf("/v1/portfolio?limit=200&compare=previous_period&start_date=%s&end_date=%s", end-27-translate.Date(n%200),
+			end-translate.Date(n%200))
 	})
 }
 

@@ -158,7 +158,8 @@ func TestPortfolio200FromTheArchive(t *testing.T) {
 	w := newWorld(t, keeping)
 	w.keepTotals(history, w.properties["prefix"], "2026-10-01", "2026-11-19")
 	row := w.portfolio("pro").row(t, w, "prefix")
-	if row.Error != nil || *row.Source != "stored" || row.StaleReason != nil || string(row.Totals) != `{"clicks":280,"impressions":2800,"ctr":0.1,"position":2.5}` {
+	if row.Error != nil || *row.Source != "stored" || row.StaleReason != nil ||
+		string(row.Totals) != `{"clicks":280,"impressions":2800,"ctr":0.1,"position":2.5}` {
 		t.Errorf("the archive answers %+v %s", row, row.Totals)
 	}
 	if row := w.portfolio("pro", "compare", "previous_period").row(t, w, "prefix"); row.Error != nil || *row.Source != "live" {
@@ -206,7 +207,8 @@ func TestPortfolio200Notes(t *testing.T) {
 	w := newWorldWith(t, []gscsim.Site{late}, &theWorlds)
 	w.addSites([]gscsim.Site{late})
 	got := w.portfolio("pro", "start_date", "2026-11-13", "end_date", "2026-11-25")
-	wantText(t, "the note of the late site", strings.Join(got.row(t, w, "Site 000").Notes, " "), "Search Console has not published 2026-11-18 and 2026-11-19 yet.")
+	wantText(t, "the note of the late site", strings.Join(got.row(t, w, "Site 000").Notes, " "),
+		"Search Console has not published 2026-11-18 and 2026-11-19 yet.")
 	if notes := got.row(t, w, "main").Notes; len(notes) != 0 {
 		t.Errorf("main has the notes %q", notes)
 	}
@@ -248,7 +250,8 @@ func TestPortfolio200AfterItsDeadline(t *testing.T) {
 	<-cutOff
 	late := readPortfolio(t, r.tail(slices.Clip(r.answer.Head()), r.cacheStatus, c.id))
 	codes := late.codes()
-	if most.Load() != portfolioWorkers || codes[codeUpstreamUnavailable] != len(late.Data.Rows)-codes[""]-1 || late.row(t, w, "Site 019").code() != codeUpstreamUnavailable {
+	if most.Load() != portfolioWorkers || codes[codeUpstreamUnavailable] != len(late.Data.Rows)-codes[""]-1 ||
+		late.row(t, w, "Site 019").code() != codeUpstreamUnavailable {
 		t.Errorf("%d calls at a time, %v", most.Load(), codes)
 	}
 	if string(late.Data.Totals) != "null" || late.Meta.Source != nil {

@@ -141,7 +141,8 @@ func (w *world) wantSummary(row portfolioEntry, whole *portfolioAnswer, query []
 		return *s
 	}
 	got := fmt.Sprint(string(row.Totals), string(row.Previous), text(row.Source), text(row.StaleReason), row.code())
-	if want := fmt.Sprint(string(own.Data.Totals), string(own.Data.Previous), text(own.Meta.Source), text(own.Meta.StaleReason), own.Error.Code); got != want {
+	if want := fmt.Sprint(string(own.Data.Totals), string(own.Data.Previous), text(own.Meta.Source), text(own.Meta.StaleReason),
+		own.Error.Code); got != want {
 		w.t.Errorf("%s %v has\n%s\nand its summary\n%s", row.GSCProperty, query, got, want)
 	}
 	for _, note := range own.Meta.Notes {
@@ -282,7 +283,8 @@ func TestPortfolio200OrdersAndPages(t *testing.T) {
 		t.Errorf("the default order is %q, want %q", got, want)
 	}
 	without := w.portfolio("pro", "order_by", "-clicks_delta")
-	if got, want := without.names(), sorted(without.Data.Rows, "name"); !slices.Equal(got, want) || !strings.Contains(strings.Join(without.Meta.Notes, ""), "Without compare") {
+	if got, want := without.names(), sorted(without.Data.Rows, "name"); !slices.Equal(got, want) ||
+		!strings.Contains(strings.Join(without.Meta.Notes, ""), "Without compare") {
 		t.Errorf("the order without compare is %q, with the notes %q", got, without.Meta.Notes)
 	}
 	if beyond := w.portfolio("pro", "offset", "1000"); len(beyond.Data.Rows) != 0 || beyond.Meta.Total != len(whole.Data.Rows) {
@@ -304,7 +306,8 @@ func TestPortfolio400(t *testing.T) {
 		w.get("pro", "/v1/portfolio", c.name, c.value).want(t, http.StatusBadRequest, c.code, c.name)
 	}
 	w.get("pro", "/v1/portfolio", "start_date", "2020-01-01", "end_date", "2020-01-31").want(t, http.StatusBadRequest, codeTooOld, "2023-11-20")
-	w.get("pro", "/v1/portfolio", "start_date", "2024-01-01", "end_date", "2024-01-31", "compare", "previous_year").want(t, http.StatusBadRequest, codeTooOld)
+	w.get("pro", "/v1/portfolio", "start_date", "2024-01-01", "end_date", "2024-01-31", "compare", "previous_year").want(t,
+		http.StatusBadRequest, codeTooOld)
 	if calls := w.called(); calls != 0 {
 		t.Errorf("%d calls", calls)
 	}

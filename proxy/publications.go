@@ -54,7 +54,8 @@ func (s *Server) noteAge(c *call, q *reportRequest, part *archivePart, found []c
 	}
 	by := s.published.by(c.property.ID, last, q.knownAt)
 	for i, f := range found {
-		if f.Entry == nil || q.fetches[i].Upstream.Range.End < last || by.Sub(f.Entry.Filled()) <= readTogether || q.fetches[i].Shows(f.Entry.Rows(), last) {
+		if f.Entry == nil || q.fetches[i].Upstream.Range.End < last || by.Sub(f.Entry.Filled()) <= readTogether ||
+			q.fetches[i].Shows(f.Entry.Rows(), last) {
 			continue
 		}
 		part.note(fmt.Sprintf("These figures were read at %s: days up to %s that Search Console has published since, if any, are missing in them.",

@@ -73,7 +73,8 @@ func TestSummary200CredentialSealed(t *testing.T) {
 	if !strings.Contains(string(r.body), "the property's connection to Search Console does not work") {
 		t.Errorf("the reason is not in %s", string(r.body))
 	}
-	other.get("pro", w.path("main", "/queries?start_date=2026-10-05&end_date=2026-10-20&filters=%5B%7B%22dimension%22%3A%22country%22%2C%22operator%22%3A%22equals%22%2C%22value%22%3A%22usa%22%7D%5D")).
+	other.get("pro", w.path("main",
+		"/queries?start_date=2026-10-05&end_date=2026-10-20&filters=%5B%7B%22dimension%22%3A%22country%22%2C%22operator%22%3A%22equals%22%2C%22value%22%3A%22usa%22%7D%5D")).
 		want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
 	other.wantConnection(t, "main", true)
 }

@@ -93,10 +93,11 @@ func TestProperty404References(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, reference := range []string{
-		"nothing", "www.example.com", "example.org", "example", "EXAMPLE.com.", "sc-domain:example.org", "sc-domain%253Aexample.com", "Main", "main%20", "%20main",
-		"https%3A%2F%2Fwww.example.org%2Fshop", "http%3A%2F%2Fwww.example.org%2Fshop%2F", "https%3A%2F%2Fwww.example.org%2F",
-		w.properties["main"].ID[1:], w.properties["main"].ID + "0", "..%2F", "%2E%2E", "..%2F..%2Fme", "%2Fetc%2Fpasswd", "%2e", "*", "%25", "%22%27--",
-		"'%20OR%201%3D1--", "m%C3%A4in", url.PathEscape("пример.рф"), "%F0%9F%8C%B7", strings.Repeat("x", 5000), strings.Repeat("%41", 5000), "main%0A", "a+b", "{id}",
+		"nothing", "www.example.com", "example.org", "example", "EXAMPLE.com.", "sc-domain:example.org", "sc-domain%253Aexample.com", "Main",
+		"main%20", "%20main", "https%3A%2F%2Fwww.example.org%2Fshop", "http%3A%2F%2Fwww.example.org%2Fshop%2F",
+		"https%3A%2F%2Fwww.example.org%2F", w.properties["main"].ID[1:], w.properties["main"].ID + "0", "..%2F", "%2E%2E", "..%2F..%2Fme",
+		"%2Fetc%2Fpasswd", "%2e", "*", "%25", "%22%27--", "'%20OR%201%3D1--", "m%C3%A4in", url.PathEscape("пример.рф"), "%F0%9F%8C%B7",
+		strings.Repeat("x", 5000), strings.Repeat("%41", 5000), "main%0A", "a+b", "{id}",
 	} {
 		w.run(brief(reference), func(t *testing.T) {
 			for _, endpoint := range []string{"", "/summary"} {
@@ -174,7 +175,8 @@ func TestOrderOfChecks(t *testing.T) {
 		{"too old, unknown property", "pro", unknown + "/queries?start_date=2020-01-01&end_date=2020-01-02", 400, codeTooOld},
 		{"bad parameter, ambiguous property", "pro", "/v1/properties/twin.example?x=1", 400, codeUnsupported},
 		{"before the live window, unknown property", "pro", unknown + "/queries?start_date=2025-01-01&end_date=2025-01-02", 404, policy.CodeNotFound},
-		{"unknown group, archived", "pro", w.path("archived", "/queries?filters=") + url.QueryEscape(filtersOf("page_group", "is", "x")), 400, codeValidation},
+		{"unknown group, archived", "pro",
+			w.path("archived", "/queries?filters=") + url.QueryEscape(filtersOf("page_group", "is", "x")), 400, codeValidation},
 	} {
 		w.run(c.name, func(t *testing.T) { w.get(c.key, c.path).want(t, c.status, c.code) })
 	}

@@ -81,7 +81,8 @@ func performanceRoutes() []route {
 			Scope: policy.PerformanceRead, Endpoint: translate.Timeseries(),
 			Data: rowsSchema(daySchema()), Meta: performanceMetaSchema(), serve: serve(translate.TimeseriesReport())},
 		breakdown("/queries", "listQueries", "Search queries", translate.ByQuery,
-			"See which searches lead to a site. Rows are the most clicked queries; Search Console withholds rare ones, so that rows do not add up to the totals."),
+			"See which searches lead to a site. Rows are the most clicked queries; Search Console withholds rare ones, "+
+				"so that rows do not add up to the totals."),
 		breakdown("/pages", "listPages", "Pages", translate.ByPage,
 			"See which pages people find in search, and with the filter page_group how each part of a site performs."),
 		breakdown("/countries", "listCountries", "Countries", translate.ByCountry,
@@ -106,7 +107,8 @@ func performanceRoutes() []route {
 func indexingRoutes() []route {
 	return []route{
 		{Path: "/v1/properties/{id}/indexing", Operation: "getIndexing", Summary: "How many URLs are indexed, why others are not, and by sitemap",
-			About: "Watch how much of a site Google has indexed, by reason and by sitemap, and how that changes. The results are from the last daily inspection.",
+			About: "Watch how much of a site Google has indexed, by reason and by sitemap, and how that changes. " +
+				"The results are from the last daily inspection.",
 			Scope: policy.IndexingRead, Endpoint: translate.Indexing(),
 			Data: indexingSchema(), Meta: indexMetaSchema(), serve: (*Server).serveIndexing},
 		{Path: "/v1/properties/{id}/indexing/urls", Operation: "listIndexedURLs", Summary: "The inspected URLs, and what Search Console reports of each",

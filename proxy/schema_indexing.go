@@ -6,8 +6,9 @@ func indexingSchema() schema {
 	return object(
 		member{name: "status", schema: text("How far collecting has come; before ready nothing is known, which does not mean that nothing is indexed.").
 			with("enum", []string{pendingDiscovery, pendingInspection, indexReady}).like(indexReady)},
-		member{name: "discovery_source", schema: text("What the URLs were found in: sitemaps, pages with search traffic, or both; null while there are none.").
-			with("enum", []string{"sitemap", "performance", "sitemap+performance"}).named("DiscoverySource").orNull()},
+		member{name: "discovery_source",
+			schema: text("What the URLs were found in: sitemaps, pages with search traffic, or both; null while there are none.").
+				with("enum", []string{"sitemap", "performance", "sitemap+performance"}).named("DiscoverySource").orNull()},
 		member{name: "url_count", schema: whole("URLs that are tracked; 0 before discovery.").like(301)},
 		member{name: "urls_capped", schema: boolean("Whether there are more, which the plan does not inspect; false before discovery.")},
 		member{name: "last_refreshed_at", schema: instant("When results were last brought up to date; null before the first.").orNull()},
@@ -46,7 +47,8 @@ func sitemapSchema() schema {
 		member{name: "inspected_urls", schema: whole("Those with a result.")},
 		member{name: "indexed", schema: whole("Those of the bucket indexed; 0 while inspected_urls is 0.")},
 		member{name: "not_indexed", schema: whole("Those of the buckets not_indexed and error; 0 while inspected_urls is 0.")},
-		member{name: "last_downloaded", schema: instant("When the upstream last read it; null when it never did, or does not list the sitemap itself.").orNull()},
+		member{name: "last_downloaded",
+			schema: instant("When the upstream last read it; null when it never did, or does not list the sitemap itself.").orNull()},
 		member{name: "is_pending", schema: boolean("Whether the upstream has yet to process it; null when it does not list the sitemap itself.").orNull()},
 		member{name: "warnings", schema: whole("The upstream's count; null when it does not list the sitemap itself.").orNull()},
 		member{name: "errors", schema: whole("The upstream's count; null when it does not list the sitemap itself.").orNull()}).named("Sitemap")

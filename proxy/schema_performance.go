@@ -134,11 +134,14 @@ func anomalySchema() schema {
 	return object(
 		member{name: "id", schema: text("Its name, with which the notes of answers begin.").like("gsc-impressions-logging-2025")},
 		member{name: "start_date", schema: day("The first day.").like("2025-05-13")},
-		member{name: "end_date", schema: day("The last day, included; null for a window that is still open, and for a step whose day is known.").orNull().like("2026-04-27")},
+		member{name: "end_date",
+			schema: day("The last day, included; null for a window that is still open, and for a step whose day is known.").
+				orNull().like("2026-04-27")},
 		member{name: "kind", schema: text("window: the figures of these days are wrong. step: from this day on, figures are computed differently.").
 			with("enum", []string{translate.AnomalyWindow, translate.AnomalyStep}).named("AnomalyKind")},
 		member{name: "metrics", schema: listOf(text("A metric that it distorts.").with("enum", translate.AnomalyMetrics()).named("Metric"))},
 		member{name: "effect", schema: text("What it does to the figures.").like("A logging error made impressions inaccurate. Clicks are right.")},
-		member{name: "source_url", schema: text("Where it is described.").with("format", "uri").like("https://support.google.com/webmasters/answer/6211453")}).
+		member{name: "source_url",
+			schema: text("Where it is described.").with("format", "uri").like("https://support.google.com/webmasters/answer/6211453")}).
 		named("Anomaly")
 }

@@ -55,7 +55,8 @@ func brandTermSchema() schema {
 func pageGroupSchema() schema {
 	rule := object(
 		member{name: "type", schema: text("How pages match.").with("enum", []string{"prefix", "contains", "equals", "regex"})},
-		member{name: "value", schema: text("Matched against the page's URL; one that starts with a slash, by prefix or equals, against its path.").like("/blog/")}).
+		member{name: "value",
+			schema: text("Matched against the page's URL; one that starts with a slash, by prefix or equals, against its path.").like("/blog/")}).
 		named("PageGroupRule")
 	return object(
 		member{name: "id", schema: uuid("The group.")},

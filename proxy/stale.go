@@ -57,7 +57,8 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 }
 
 // buildStale builds an answer from stored figures in place of live ones.
-func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, reason, status string) (reply, error) {
+func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found,
+	reason, status string) (reply, error) {
 	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
 	r, err := s.buildAnswer(ctx, c, q, part, found, status)
 	return c.stale(r), err

@@ -22,15 +22,16 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 	}
 	filters := filtersOf("device", "is", "mobile")
 	w.get("pro", w.path("main", "/queries"), "filters", filters).ok(t)
-	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"}, "quotaExceeded": {Reason: "quotaExceeded"},
-		"accessNotConfigured": {Reason: "accessNotConfigured"}, "revoked": {RevokeTokens: true}} {
+	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"},
+		"quotaExceeded": {Reason: "quotaExceeded"}, "accessNotConfigured": {Reason: "accessNotConfigured"}, "revoked": {RevokeTokens: true}} {
 		w.run(name, func(t *testing.T) {
 			w.advance(time.Hour) // cooldowns and cached refusals expire
 			w.faults(fault)
 			for _, endpoint := range performanceEndpoints() {
 				r := w.live("pro", w.path("main", endpoint)).ok(t)
 				reason, _ := r.meta()["stale_reason"].(string)
-				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" || !strings.Contains(notes(r), "a copy from 2026-11-21T20:00:00Z") {
+				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" ||
+					!strings.Contains(notes(r), "a copy from 2026-11-21T20:00:00Z") {
 					t.Errorf("%s: meta is %v", endpoint, r.meta())
 				}
 				w.wantMaxAge(t, "private, max-age=0", r)
@@ -80,8 +81,8 @@ func TestSummaryAndTimeseries200StaleAfterTheAnchorMoved(t *testing.T) {
 		w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 		w.setClock("2026-11-22T19:00:00Z")
 		stale := w.get("pro", w.path("main", "/summary"), settled...).ok(t)
-		if stale.meta()["stale_reason"] == nil || stale.meta()["source"] != "stored" || !strings.Contains(notes(stale), "a copy from 2026-11-21T20:00:00Z") ||
-			encoded(w, stale.data()) != encoded(w, fresh.data()) {
+		if stale.meta()["stale_reason"] == nil || stale.meta()["source"] != "stored" ||
+			!strings.Contains(notes(stale), "a copy from 2026-11-21T20:00:00Z") || encoded(w, stale.data()) != encoded(w, fresh.data()) {
 			t.Errorf("%s: %s, want the figures of %s", last, stale.body, fresh.body)
 		}
 		r := w.get("pro", w.path("main", "/timeseries"), toAnchor...)
@@ -220,7 +221,8 @@ func TestServerSharesCooldownsWithJobs(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
 	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
-	job := upstream.Target{PropertyID: "another", Site: w.properties["main"].Site, ConnectionID: w.properties["main"].Connection.ID, Revision: 1, Healthy: true}
+	job := upstream.Target{PropertyID: "another", Site: w.properties["main"].Site, ConnectionID: w.properties["main"].Connection.ID,
+		Revision: 1, Healthy: true}
 	query := translate.DayQuery(job.Site, translate.ByDevice, translate.NewDate(2026, 11, 1), 10)
 	if _, err := w.gateway.Query(ctx, job, query, nil); upstream.KindOf(err) != upstream.Quota {
 		t.Error(err)

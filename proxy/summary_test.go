@@ -147,7 +147,8 @@ func TestSummary200ComparedWithTheYearBefore(t *testing.T) {
 	history, keeping := kept(t)
 	w := newWorld(t, keeping)
 	c := w.chronicle(history, "prefix", "https://www.example.org/shop/")
-	for _, span := range [][2]string{{"2023-02-20", "2023-03-05"}, {"2024-02-20", "2024-03-05"}, {"2025-02-20", "2025-03-05"}, {"2025-07-01", "2025-07-19"}} {
+	for _, span := range [][2]string{{"2023-02-20", "2023-03-05"}, {"2024-02-20", "2024-03-05"}, {"2025-02-20", "2025-03-05"},
+		{"2025-07-01", "2025-07-19"}} {
 		c.keep(t, span[0], span[1])
 	}
 	path := w.path("prefix", "/summary")
@@ -203,8 +204,10 @@ func TestSummary200ComparedWithTheYearBefore(t *testing.T) {
 		days := func(start, end string) []string {
 			return []string{"start_date", start, "end_date", end, "compare", "previous_year"}
 		}
-		w.get("pro", path, days("2024-11-19", "2024-11-25")...).want(t, http.StatusBadRequest, codeTooOld, "with the same period of the year before", "2023-11-20")
-		w.get("pro", path, days("2026-05-01", "2026-05-07")...).want(t, http.StatusBadRequest, codeValidation, "there are no figures from 2025-05-01 to 2025-05-07")
+		w.get("pro", path, days("2024-11-19", "2024-11-25")...).want(t, http.StatusBadRequest, codeTooOld,
+			"with the same period of the year before", "2023-11-20")
+		w.get("pro", path, days("2026-05-01", "2026-05-07")...).want(t, http.StatusBadRequest, codeValidation,
+			"there are no figures from 2025-05-01 to 2025-05-07")
 		w.get("pro", path, append(days("2026-07-02", "2026-07-08"), "filters", filtersOf("query", "contains", "a"))...).
 			want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
 		w.get("pro", path, "compare", "previous_years").want(t, http.StatusBadRequest, codeValidation, "previous_year")

@@ -290,7 +290,8 @@ func TestTables200ReadOnByAnotherReplica(t *testing.T) {
 	}); calls != 0 {
 		t.Errorf("the other replica makes %d calls", calls)
 	}
-	wantRows(t, "the table", rows, "key", rank(w.oracle().ask(t, "sc-domain:large.example", "query", "2026-11-18", "2026-11-19", 25000), "-clicks")[:3000])
+	wantRows(t, "the table", rows, "key",
+		rank(w.oracle().ask(t, "sc-domain:large.example", "query", "2026-11-18", "2026-11-19", 25000), "-clicks")[:3000])
 }
 
 // If the upstream fails while a client reads a table, the pages are of the copy at hand, with the reason.

@@ -208,7 +208,8 @@ func TestTraceOfStrangersIsNotContinued(t *testing.T) {
 	w.keys["unknown"] = guess()
 	for _, key := range []string{"", "unknown", "revoked", "expired"} {
 		for range 2 { // it is in the cache of the gate the second time
-			if span := ask(key, "/v1/me", "192.0.2.7", lowestTrace); span.Parent.IsValid() || span.SpanContext.TraceID().String() == lowestTrace || len(span.Links) > 0 {
+			if span := ask(key, "/v1/me", "192.0.2.7", lowestTrace); span.Parent.IsValid() ||
+				span.SpanContext.TraceID().String() == lowestTrace || len(span.Links) > 0 {
 				t.Errorf("%q: the span is %+v", key, span)
 			}
 		}

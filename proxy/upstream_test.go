@@ -110,7 +110,8 @@ func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, body := range map[string]string{
-		"nothing": "", "no JSON": "<html>", "null": "null", "a list": "[]", "a string": `"rows"`, "an empty object": "{}", "cut short": `{"rows":[{"keys":["2026-11-01"]`,
+		"nothing": "", "no JSON": "<html>", "null": "null", "a list": "[]", "a string": `"rows"`,
+		"an empty object": "{}", "cut short": `{"rows":[{"keys":["2026-11-01"]`,
 		"two values": `{"responseAggregationType":"auto"}{}`, "rows null": `{"rows":null}`, "rows an object": `{"rows":{}}`, "rows a number": `{"rows":1}`,
 		"an empty row": `{"rows":[{}]}`, "a row null": `{"rows":[null]}`, "no keys": `{"rows":[{"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,
 		"two keys":         `{"rows":[{"keys":["2026-11-01","b"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,

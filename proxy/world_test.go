@@ -220,8 +220,10 @@ func (w *world) startServer(adjust []func(*Config)) {
 	listener, err := listen()
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, History: noHistory{}, Plans: generousPlans(), Anomalies: translate.Anomalies{}, Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL, Slots: cpubound.New(),
-		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1, Registry: prometheus.NewRegistry(), Now: w.now,
+	config := Config{Store: w.store, History: noHistory{}, Plans: generousPlans(), Anomalies: translate.Anomalies{},
+		Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL, Slots: cpubound.New(),
+		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1,
+		Registry: prometheus.NewRegistry(), Now: w.now,
 		HedgeDelay: time.Hour} // on a busy machine, stored figures would answer at random
 	for _, change := range adjust {
 		change(&config)
@@ -229,7 +231,8 @@ func (w *world) startServer(adjust []func(*Config)) {
 	redisErrors, err := cache.RedisErrors(config.Registry)
 	w.must(err)
 	w.gateway, err = upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Connections: w.store,
-		Redis: config.Redis, Keyring: config.Keyring, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
+		Redis: config.Redis, Keyring: config.Keyring, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots,
+		Log: config.Log, Backoff: func(int) time.Duration { return 0 },
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)
 	config.Upstream = w.gateway

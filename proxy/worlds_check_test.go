@@ -204,7 +204,8 @@ func (x *reading) checkMovers(p *problems, q *question, e *expectation, s *serve
 				continue
 			}
 			p.figures(m.Key, servedMetrics{m.Clicks, m.Impressions, ratio(m.Clicks, m.Impressions), m.Position}, now)
-			p.figures(m.Key+" before", servedMetrics{m.PreviousClicks, m.PreviousImpressions, ratio(m.PreviousClicks, m.PreviousImpressions), m.PreviousPosition}, before)
+			p.figures(m.Key+" before", servedMetrics{m.PreviousClicks, m.PreviousImpressions, ratio(m.PreviousClicks, m.PreviousImpressions),
+				m.PreviousPosition}, before)
 		}
 	}
 }

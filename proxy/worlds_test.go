@@ -73,7 +73,8 @@ func numbersFrom(first, n uint64) []uint64 {
 
 // notSeen returns the kinds of answers that no world has had.
 func notSeen(seen map[string]int) (names []string) {
-	for _, name := range []string{"200", "400", "503", "live", "stored", "hybrid", "unpublished", "missing", "compared", "young", "by page", "a year before", "published later", "filtered later", "portfolio 200"} {
+	for _, name := range []string{"200", "400", "503", "live", "stored", "hybrid", "unpublished", "missing", "compared", "young", "by page",
+		"a year before", "published later", "filtered later", "portfolio 200"} {
 		if seen[name] == 0 {
 			names = append(names, name)
 		}
@@ -134,7 +135,8 @@ func checkWorlds(t *testing.T, seed uint64, numbers []uint64, seen map[string]in
 // not that of the site here, answers a portfolio while no copy of the live series is at hand.
 func (w *world) judgePortfolio(r *rand.Rand, seen map[string]int) {
 	w.t.Helper()
-	query := []string{"date_range", pick(r, "last_7d", "last_28d", "last_90d", "previous_month"), "compare", pick(r, "none", "previous_period", "previous_year")}
+	query := []string{"date_range", pick(r, "last_7d", "last_28d", "last_90d", "previous_month"),
+		"compare", pick(r, "none", "previous_period", "previous_year")}
 	pages := func() (whole portfolioAnswer) {
 		for offset := 0; ; offset += len(whole.Data.Rows) - offset {
 			status, body := w.fetch("/v1/portfolio", append(query, "limit", "200", "offset", strconv.Itoa(offset)), "max-age=0")
@@ -199,7 +201,8 @@ func (w *world) judgeWorld(x *truth, seen map[string]int) (failures int) {
 		x = x.newer
 		w.advance(freshAtAnchor + time.Minute)
 		week := presetDays()["last_7d"]
-		ask(&question{endpoint: "/timeseries", table: "total", preset: "last_7d", query: []string{"date_range", "last_7d"}, from: week[0], to: week[1], cacheControl: "no-cache"})
+		ask(&question{endpoint: "/timeseries", table: "total", preset: "last_7d", query: []string{"date_range", "last_7d"}, from: week[0],
+			to: week[1], cacheControl: "no-cache"})
 		for range 2 {
 			q := x.draw(r)
 			q.cacheControl = "no-cache" // no stale rows
@@ -277,8 +280,8 @@ func (s *served) count(status int, seen map[string]int) {
 	seen[strconv.Itoa(status)]++
 	seen[s.Meta.Source]++
 	text := strings.Join(s.Meta.Notes, " ")
-	for name, part := range map[string]string{"unpublished": "has not published", "missing": "not archived", "compared": "missing on one side", "young": "begin",
-		"by page": "counts by page"} {
+	for name, part := range map[string]string{"unpublished": "has not published", "missing": "not archived",
+		"compared": "missing on one side", "young": "begin", "by page": "counts by page"} {
 		if strings.Contains(text, part) {
 			seen[name]++
 		}

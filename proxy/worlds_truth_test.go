@@ -185,7 +185,8 @@ func (x *truth) ask(t testing.TB, table string, filter *worldFilter, from, to da
 	if filter != nil {
 		groups = fmt.Sprintf(`{"filters":[{"dimension":%q,"operator":%q,"expression":%q}]}`, filter.dimension, filter.name, filter.value)
 	}
-	question := fmt.Sprintf(`{"startDate":"%s","endDate":"%s","dimensions":[%s],"rowLimit":25000,"dimensionFilterGroups":[%s]}`, from, to, dimensions, groups)
+	question := fmt.Sprintf(`{"startDate":"%s","endDate":"%s","dimensions":[%s],"rowLimit":25000,"dimensionFilterGroups":[%s]}`,
+		from, to, dimensions, groups)
 	answers, err := x.upstream.Answers(context.Background(), x.site.URL, []byte(question))
 	if err != nil {
 		t.Fatal(err)

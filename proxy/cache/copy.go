@@ -10,7 +10,8 @@ import (
 // AtHand returns the newest copy that memory has of any of the queries of a property, up to MaxStale old, and its query. If memory
 // has none and shared is set, it looks into Redis, which needs queries of one row a day. It never fills: entry is nil if there is no
 // copy. The entry counts against the account's share of the memory. It may lack rows, unless the query is one of one row a day.
-func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (entry *Entry, of translate.Query) {
+func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (
+	entry *Entry, of translate.Query) {
 	for i, q := range queries {
 		if e := c.kept(propertyID, &queries[i]); e != nil && (entry == nil || e.filled.After(entry.filled)) {
 			entry, of = e, q

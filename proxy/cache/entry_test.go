@@ -147,7 +147,8 @@ func FuzzParseFillEvent(f *testing.F) {
 		if !ok {
 			return
 		}
-		if again, event, ok := parseFillEvent(string(n.encode(key))); !ok || again != key || event.kind != n.kind || !bytes.Equal(event.failure, n.failure) {
+		if again, event, ok := parseFillEvent(string(n.encode(key))); !ok || again != key || event.kind != n.kind ||
+			!bytes.Equal(event.failure, n.failure) {
 			t.Errorf("%q is %q, %+v, then %q, %+v", data, key, n, again, event)
 		}
 	})

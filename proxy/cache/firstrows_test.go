@@ -131,7 +131,8 @@ func TestFirstRowsOfOtherValuesAreAMiss(t *testing.T) {
 	key := newLookup(new(answering(nil).request("p", wide("a")))).own.redisKey
 	head := append([]byte(magic), version)
 	for name, value := range map[string][]byte{
-		"short": head, "of the next version": append([]byte(magic), version+1), "frames of nothing": append(head, make([]byte, 1000)...), "many": append(head, make([]byte, 2*longestAlong)...),
+		"short": head, "of the next version": append([]byte(magic), version+1),
+		"frames of nothing": append(head, make([]byte, 1000)...), "many": append(head, make([]byte, 2*longestAlong)...),
 		"a frame that is too long": append(head, bytes.Repeat([]byte{0xff}, 1000)...), "another program's": []byte("hello"),
 	} {
 		client.Set(t.Context(), key, value, 0)

@@ -184,8 +184,9 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 			delete(m.shared, lost.key)
 			history = append(history, fmt.Sprintf("Redis loses %v rows of %s of %s", query.RowLimit, query.Site, property))
 		}
-		history = append(history, fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v, current %v, first %d; the upstream has %d rows, error %v",
-			clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, q.Current, q.FirstRows, rows, err))
+		history = append(history,
+			fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v, current %v, first %d; the upstream has %d rows, error %v",
+				clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, q.Current, q.FirstRows, rows, err))
 		want := m.do(n, clock.Now(), q, rows, err)
 		asked := random.IntN(2) == 0 // else it is Do that brings the entry from Redis
 		has := asked && replicas[n].Has(t.Context(), q)

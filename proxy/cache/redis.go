@@ -215,6 +215,7 @@ func (s *sharedStore) discard(redisKey string, reason error) {
 	}
 	now := s.now()
 	if after := s.warnAfter.Load(); now.UnixNano() >= after && s.warnAfter.CompareAndSwap(after, now.Add(warnInterval).UnixNano()) {
-		s.log.Warn("cached rows in Redis cannot be decrypted, and count as a miss; further ones within a minute are only counted", "redis_key", redisKey, "error", reason)
+		s.log.Warn("cached rows in Redis cannot be decrypted, and count as a miss; further ones within a minute are only counted",
+			"redis_key", redisKey, "error", reason)
 	}
 }

@@ -166,7 +166,8 @@ func TestLongCopiesAreReadAlone(t *testing.T) {
 		filler.do(t, upstream.request(fmt.Sprint("p", n), wide("a")), Filled)
 	}
 	filler.settle()
-	if err := server.Client().Do(t.Context(), "acl", "setuser", "former", "on", ">secret", "~*", "&*", "+@all", "-strlen", "-getrange").Err(); err != nil {
+	if err := server.Client().Do(t.Context(), "acl", "setuser", "former", "on", ">secret", "~*", "&*", "+@all", "-strlen",
+		"-getrange").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

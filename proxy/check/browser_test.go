@@ -168,7 +168,8 @@ func testReferenceInABrowser(t *testing.T, d demo) {
 	if answer, _ := b.send(); !strings.Contains(answer, `"plan_tier": "agency"`) {
 		t.Errorf("after a link, the account is shown as %s", answer)
 	}
-	if kept := read(b, chromedp.Evaluate[string](`location.href + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie`)); !strings.HasSuffix(kept, "getAccount{}{}") {
+	kept := read(b, chromedp.Evaluate[string](`location.href + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie`))
+	if !strings.HasSuffix(kept, "getAccount{}{}") {
 		t.Errorf("the page keeps %s", kept)
 	}
 	b.open(base+"/docs/errors#RATE_LIMITED", "#RATE_LIMITED")
@@ -176,7 +177,8 @@ func testReferenceInABrowser(t *testing.T, d demo) {
 		t.Errorf("the error code of the address is at %v in the window", place)
 	}
 	b.open(base+"/", "#q")
-	b.run(chromedp.SendKeys(chromedp.CSS("#q"), "ctr"), chromedp.Click(chromedp.CSS(".find button")), chromedp.WaitVisible(chromedp.CSS(".results mark")))
+	b.run(chromedp.SendKeys(chromedp.CSS("#q"), "ctr"), chromedp.Click(chromedp.CSS(".find button")),
+		chromedp.WaitVisible(chromedp.CSS(".results mark")))
 	b.open(base+"/docs/operations/listQueries", "form.try.live")
 	b.run(chromedp.SendKeys(chromedp.CSS("#p-limit"), "0"))
 	if answer, _ := b.send(); !strings.Contains(answer, "VALIDATION_ERROR") {

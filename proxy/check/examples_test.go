@@ -27,7 +27,8 @@ func testExamplesOfReference(t *testing.T, d demo) {
 		t.Fatalf("%d examples (%v)", len(files), err)
 	}
 	// What no two demos have in common: ids, times, and what was asked before.
-	varies := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|req_[0-9a-f]{32}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"cache":"[a-z]+"|"(requests|search_console_calls)_[a-z_]*(today|hour)":\d+`)
+	varies := regexp.MustCompile(
+		`[0-9a-f]{8}-[0-9a-f-]{27}|req_[0-9a-f]{32}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"cache":"[a-z]+"|"(requests|search_console_calls)_[a-z_]*(today|hour)":\d+`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -58,8 +58,10 @@ func (g *toolsGuide) testAppsScript(t *testing.T) {
 		g.run(t, `^1 1 1001 5 key clicks impressions ctr position`, "node", "sheets-run.js")
 	})
 	t.Run("Looker Studio", func(t *testing.T) {
-		settings, err := json.Marshal(map[string]string{"API_KEY": g.world.Keys["agency"], "REVOKED_KEY": g.world.Keys["revoked"], "PROPERTY": g.world.Properties["main"]["gsc_property"],
-			"START_DATE": saratest.PageTime().AddDate(0, 0, -90).Format(time.DateOnly), "END_DATE": saratest.PageTime().AddDate(0, 0, -5).Format(time.DateOnly)})
+		settings, err := json.Marshal(map[string]string{"API_KEY": g.world.Keys["agency"],
+			"REVOKED_KEY": g.world.Keys["revoked"], "PROPERTY": g.world.Properties["main"]["gsc_property"],
+			"START_DATE": saratest.PageTime().AddDate(0, 0, -90).Format(time.DateOnly),
+			"END_DATE":   saratest.PageTime().AddDate(0, 0, -5).Format(time.DateOnly)})
 		if err != nil {
 			t.Fatal(err)
 		}

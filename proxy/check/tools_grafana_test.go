@@ -48,7 +48,8 @@ func (g *toolsGuide) testGrafana(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := sources.Datasources[0]
-	if d.JSONData.AuthMethod != "bearerToken" || d.SecureJSONData.BearerToken != "$API_KEY" || d.JSONData.AllowedHosts[0] != d.URL || !d.JSONData.HealthCheck {
+	if d.JSONData.AuthMethod != "bearerToken" || d.SecureJSONData.BearerToken != "$API_KEY" || d.JSONData.AllowedHosts[0] != d.URL ||
+		!d.JSONData.HealthCheck {
 		t.Fatalf("the data source is %+v", d)
 	}
 	bearer := "Bearer " + os.Expand(d.SecureJSONData.BearerToken, func(string) string { return g.world.Keys["workspace_scoped"] })
@@ -64,10 +65,12 @@ func (g *toolsGuide) testGrafana(t *testing.T) {
 	if err := json.Unmarshal([]byte(dashboard), &board); err != nil || len(board.Panels) != 2 {
 		t.Fatalf("the dashboard has %d panels (%v)", len(board.Panels), err)
 	}
-	days := strings.NewReplacer("${__from:date:YYYY-MM-DD}", saratest.PageTime().AddDate(0, 0, -90).Format(time.DateOnly), "${__to:date:YYYY-MM-DD}", saratest.PageTime().Format(time.DateOnly))
+	days := strings.NewReplacer("${__from:date:YYYY-MM-DD}", saratest.PageTime().AddDate(0, 0, -90).Format(time.DateOnly),
+		"${__to:date:YYYY-MM-DD}", saratest.PageTime().Format(time.DateOnly))
 	for _, panel := range board.Panels {
 		target := panel.Targets[0]
-		if panel.Datasource.UID != d.UID || panel.Datasource.Type != d.Type || target.Type != "json" || target.Parser != "backend" || target.Source != "url" {
+		if panel.Datasource.UID != d.UID || panel.Datasource.Type != d.Type || target.Type != "json" ||
+			target.Parser != "backend" || target.Source != "url" {
 			t.Errorf("panel %s: %+v", panel.Title, panel)
 		}
 		body := g.get(t, d.URL+days.Replace(target.URL), http.Header{"Authorization": {bearer}, "Accept": {"application/json;q=0.9,text/plain"}})

@@ -156,7 +156,8 @@ func (g *toolsGuide) testPandas(t *testing.T) {
 }
 
 // The values of the sample in M that make up its request.
-var webContents = regexp.MustCompile(`(?s)Web\.Contents\("([^"]+)".*RelativePath = "([^"]+)".*Query = \[(\w+) = "(\w+)"\].*Headers = \[Authorization = "([^"]+)", Accept = "([^"]+)"\]`)
+var webContents = regexp.MustCompile(
+	`(?s)Web\.Contents\("([^"]+)".*RelativePath = "([^"]+)".*Query = \[(\w+) = "(\w+)"\].*Headers = \[Authorization = "([^"]+)", Accept = "([^"]+)"\]`)
 
 // testPowerQuery parses the sample, and sends the request that Power Query sends for it, as its documentation says.
 func (g *toolsGuide) testPowerQuery(t *testing.T) {

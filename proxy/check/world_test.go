@@ -15,7 +15,8 @@ import (
 )
 
 func testKeys(t *testing.T, d demo) {
-	code := map[string]string{"trial": "API_ACCESS_REQUIRED", "lapsed": "API_ACCESS_REQUIRED", "revoked": "API_KEY_REVOKED", "expired": "API_KEY_EXPIRED"}
+	code := map[string]string{"trial": "API_ACCESS_REQUIRED", "lapsed": "API_ACCESS_REQUIRED", "revoked": "API_KEY_REVOKED",
+		"expired": "API_KEY_EXPIRED"}
 	for name, status := range map[string]int{
 		"pro": 200, "agency": 200, "pro_second": 200, "properties_only": 200, "performance_only": 200, "indexing_only": 200,
 		"config_only": 200, "workspace_scoped": 200, "trial": 403, "lapsed": 403, "revoked": 401, "expired": 401,
@@ -89,8 +90,8 @@ func testProperties(t *testing.T, d demo) {
 	for _, name := range []string{"main", "prefix", "fresh", "twin_a", "twin_b", "late", "gaps"} {
 		d.want(t, 200, at(d.Properties[name]["id"])+"/summary", "agency")
 	}
-	if a := d.want(t, 200, at(d.Properties["late"]["id"])+"/timeseries?date_range=last_7d", "agency"); !strings.Contains(a, "Search Console has not published ") ||
-		!strings.Contains(a, `"row_count":5`) {
+	a := d.want(t, 200, at(d.Properties["late"]["id"])+"/timeseries?date_range=last_7d", "agency")
+	if !strings.Contains(a, "Search Console has not published ") || !strings.Contains(a, `"row_count":5`) {
 		t.Errorf("late: %s, want five of seven days", a)
 	}
 	if a := d.want(t, 200, at(d.Properties["archived"]["id"]), "agency"); !strings.Contains(a, `"archived":true`) {

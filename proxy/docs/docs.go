@@ -48,9 +48,10 @@ type Code struct {
 
 // Values of Cache-Control.
 const (
-	keepPage    = "public, max-age=300"                 // as the OpenAPI document that it renders
-	keepAsset   = "public, max-age=31536000, immutable" // its path contains a hash of its content
-	keepNothing = "no-store"                            // for what depends on more than the path, and for missing pages: another replica, or a later version, may have them
+	keepPage  = "public, max-age=300"                 // as the OpenAPI document that it renders
+	keepAsset = "public, max-age=31536000, immutable" // its path contains a hash of its content
+	// For what depends on more than the path, and for missing pages: another replica, or a later version, may have them.
+	keepNothing = "no-store"
 )
 
 // Policy is the Content-Security-Policy of every file: only its own scripts, styles and API.

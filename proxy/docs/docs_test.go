@@ -161,8 +161,10 @@ func TestPagesAreMarkdownToo(t *testing.T) {
 func TestOperationPage(t *testing.T) {
 	p := sharedPages(t)
 	for place, parts := range map[string][]string{
-		"":    {"<h1>Totals of a period", "/v1/properties/{id}/summary", "performance:read", `name="id"`, `name="compare"`, "previous_period", `id="answer"`, "impressions", "VALIDATION_ERROR"},
-		".md": {"# Totals of a period", "`GET /v1/properties/{id}/summary`", "performance:read", "`compare`", "curl -H", `"success": true`, "`data.totals.ctr` (number)", "`VALIDATION_ERROR`"},
+		"": {"<h1>Totals of a period", "/v1/properties/{id}/summary", "performance:read", `name="id"`, `name="compare"`, "previous_period",
+			`id="answer"`, "impressions", "VALIDATION_ERROR"},
+		".md": {"# Totals of a period", "`GET /v1/properties/{id}/summary`", "performance:read", "`compare`", "curl -H", `"success": true`,
+			"`data.totals.ctr` (number)", "`VALIDATION_ERROR`"},
 	} {
 		rest := plain(p.File("/operations/getSummary" + place))
 		for _, part := range parts {
@@ -178,13 +180,14 @@ func TestOperationPage(t *testing.T) {
 
 // A key that is filled in is on the pages, which no cache keeps. Without one, there is none.
 func TestPrefill(t *testing.T) {
-	p, err := New(Config{BaseURL: "http://127.0.0.1:8080", Codes: codes(), Document: published(t), Prefill: Prefill{Key: "sara_live_demo", Property: "shop.example"}})
+	p, err := New(Config{BaseURL: "http://127.0.0.1:8080", Codes: codes(), Document: published(t),
+		Prefill: Prefill{Key: "sara_live_demo", Property: "shop.example"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := p.File("/operations/getSummary")
-	if page := plain(f); f.Cache != keepNothing || !strings.Contains(page, `value="sara_live_demo"`) || !strings.Contains(page, `value="shop.example"`) ||
-		!strings.Contains(page, "Bearer sara_live_demo") {
+	if page := plain(f); f.Cache != keepNothing || !strings.Contains(page, `value="sara_live_demo"`) ||
+		!strings.Contains(page, `value="shop.example"`) || !strings.Contains(page, "Bearer sara_live_demo") {
 		t.Errorf("with Cache-Control %s: %s", f.Cache, page)
 	}
 	if page := plain(pages(t, "http://127.0.0.1:8080").File("/operations/getSummary")); !strings.Contains(page, "$API_KEY") {

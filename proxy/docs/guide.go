@@ -65,7 +65,8 @@ func (m *builder) readGuides() ([]guide, error) {
 
 // focusable lets the keyboard scroll samples and tables that are wider than the window. Markdown escapes what is not markup.
 func focusable(body string) string {
-	return strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<div class="wide" tabindex="0"><table>`, "</table>", "</table></div>").Replace(body)
+	return strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<div class="wide" tabindex="0"><table>`,
+		"</table>", "</table></div>").Replace(body)
 }
 
 func newMarkdown() goldmark.Markdown {

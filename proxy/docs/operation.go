@@ -79,7 +79,8 @@ func coloured(text string) template.HTML {
 		case found[2] >= 0:
 			class = "s"
 		}
-		fmt.Fprintf(&out, `%s<span class="%s">%s</span>`, template.HTMLEscapeString(text[at:found[0]]), class, template.HTMLEscapeString(text[found[0]:end]))
+		fmt.Fprintf(&out, `%s<span class="%s">%s</span>`, template.HTMLEscapeString(text[at:found[0]]), class,
+			template.HTMLEscapeString(text[found[0]:end]))
 		at = end
 	}
 	return template.HTML(out.String() + template.HTMLEscapeString(text[at:])) // safe: all of it is escaped

@@ -39,7 +39,8 @@ func TestSearchFinds(t *testing.T) {
 // What is searched for cannot make the work large, and is shown as text.
 func TestSearchIsBounded(t *testing.T) {
 	p := sharedPages(t)
-	for _, query := range []string{"", " ", "nothing-has-this", strings.Repeat("a b ", 1000), "\xff\xfe", `"><script>alert(1)</script>`, strings.Repeat("ä", 60)} {
+	for _, query := range []string{"", " ", "nothing-has-this", strings.Repeat("a b ", 1000), "\xff\xfe", `"><script>alert(1)</script>`,
+		strings.Repeat("ä", 60)} {
 		f, err := p.Search(query)
 		if err != nil {
 			t.Fatal(err)

@@ -139,7 +139,8 @@ func (t *tool) parse(raw json.RawMessage) (*arguments, *failure) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		at := slices.IndexFunc(t.params, func(p param) bool { return p.Name == name })
 		if at < 0 {
-			return nil, &failure{Code: translate.CodeUnsupportedParameter, Message: fmt.Sprintf("%s has no argument %.40q; it has %s", t.name, name, t.names())}
+			return nil, &failure{Code: translate.CodeUnsupportedParameter,
+				Message: fmt.Sprintf("%s has no argument %.40q; it has %s", t.name, name, t.names())}
 		}
 		if err := a.set(&t.params[at], given[name]); err != nil {
 			return nil, err

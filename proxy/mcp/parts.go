@@ -36,8 +36,8 @@ func overview() tool {
 	params := append([]param{property()}, slices.DeleteFunc(of(translate.Movers()), func(p param) bool { return p.Name == "min_clicks" })...)
 	return tool{name: "get_overview", title: "One site at a glance", params: atMost(params, 25, overviewRows),
 		lists: []string{"data.series", "data.queries", "data.pages", "data.movers.gainers", "data.movers.losers"}, older: "get_timeseries",
-		about: "Totals, the previous period, each day, top queries and pages, and the queries with the largest gains and losses: begin here. A part that fails is " +
-			"named in meta.errors, and the others are there. Costs 5 requests and up to 4 live calls.",
+		about: "Totals, the previous period, each day, top queries and pages, and the queries with the largest gains and losses: begin here. " +
+			"A part that fails is named in meta.errors, and the others are there. Costs 5 requests and up to 4 live calls.",
 		parts: func(a *arguments) []step {
 			dates := a.days()
 			limited, compared := maps.Clone(dates), maps.Clone(dates)
@@ -58,7 +58,8 @@ func overview() tool {
 func siteContext() tool {
 	return tool{name: "get_context", title: "Brand, page groups and annotations", params: append([]param{property()}, of(translate.Annotations())...),
 		lists: []string{"data.brand_terms", "data.page_groups", "data.annotations"}, older: again,
-		about: "Brand terms and page groups, for the filters brand and page_group, and dated notes of the site's owner: launches, redesigns. Costs 3 requests.",
+		about: "Brand terms and page groups, for the filters brand and page_group, and dated notes of the site's owner: launches, redesigns. " +
+			"Costs 3 requests.",
 		parts: func(a *arguments) []step {
 			rows := func(list string) map[string]string { return map[string]string{"data." + list: "rows"} }
 			return []step{{

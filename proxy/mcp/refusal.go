@@ -37,7 +37,8 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id := idOf(body)
 	if inexact := inexactID(body); inexact != "" {
-		refuse(w, http.StatusBadRequest, id, codeInvalidRequest, fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", inexact))
+		refuse(w, http.StatusBadRequest, id, codeInvalidRequest,
+			fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", inexact))
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -83,7 +84,8 @@ func isExact(id float64) bool { return id == math.Trunc(id) && math.Abs(id) < 1<
 func refuse(w http.ResponseWriter, status int, id string, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": code, "message": message}})) // the client is gone
+	_, _ = w.Write(encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id),
+		"error": map[string]any{"code": code, "message": message}})) // the client is gone
 }
 
 // A plainText keeps an error that is written in plain text, and passes everything else on.

@@ -44,9 +44,10 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		"another type":            {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"text/plain"}, 415, -32600, `7`},
 		"no streams":              {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"application/json", "application/json"}, 400, -32600, `7`},
 		// The SDK would answer under the ids 1, 9007199254740992 and -9223372036854775808.
-		"a fraction as its id":      {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, nil, 400, -32600, `1.5`},
-		"a large id":                {`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, nil, 400, -32600, `9007199254740993`},
-		"a batch with a large id":   {`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}]`, batches, 400, -32600, `null`},
+		"a fraction as its id": {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, nil, 400, -32600, `1.5`},
+		"a large id":           {`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, nil, 400, -32600, `9007199254740993`},
+		"a batch with a large id": {`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}]`,
+			batches, 400, -32600, `null`},
 		"a batch with a bad method": {`[{"jsonrpc":"2.0","id":1,"method":"foo"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, batches, 400, -32601, `null`},
 		"an id beyond the integers": {`{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}`, nil, 400, -32600, `12345678901234567890`},
 	} {
@@ -60,8 +61,8 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 			}
 		}
 		err := json.Unmarshal(r.Body.Bytes(), &answer)
-		if err != nil || r.Code != c.status || r.Header().Get("Content-Type") != "application/json" || answer.JSONRPC != "2.0" || string(answer.ID) != c.id ||
-			answer.Error.Code != c.code || answer.Error.Message == "" {
+		if err != nil || r.Code != c.status || r.Header().Get("Content-Type") != "application/json" || answer.JSONRPC != "2.0" ||
+			string(answer.ID) != c.id || answer.Error.Code != c.code || answer.Error.Message == "" {
 			t.Errorf("%s: %d %v %q (%v)", name, r.Code, r.Header(), r.Body, err)
 		}
 	}

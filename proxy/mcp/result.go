@@ -120,8 +120,8 @@ func (t *tool) fit(c content, x extra) *sdk.CallToolResult {
 
 // result returns a result whose structured content is c.
 func (t *tool) result(c content, x extra) *sdk.CallToolResult {
-	result := &sdk.CallToolResult{StructuredContent: json.RawMessage(c), Content: []sdk.Content{&sdk.TextContent{Text: t.text(c, gjson.ParseBytes(x.totals))}},
-		Meta: sdk.Meta{metaRequestID: x.requestIDs[0]}}
+	result := &sdk.CallToolResult{StructuredContent: json.RawMessage(c),
+		Content: []sdk.Content{&sdk.TextContent{Text: t.text(c, gjson.ParseBytes(x.totals))}}, Meta: sdk.Meta{metaRequestID: x.requestIDs[0]}}
 	if len(x.requestIDs) > 1 {
 		result.Meta["request_ids"] = x.requestIDs
 	}

@@ -11,7 +11,8 @@ import (
 func TestCellsOfATableAreToldApart(t *testing.T) {
 	t.Parallel()
 	tables := performanceTools()[0]
-	text := tables.text(content(`{"data":{"rows":[{"key":"shoes | 99 | 1","clicks":5},{"key":"| sale","clicks":4},{"key":"a|b \"c\"","clicks":3},{"key":"x\r\ny","clicks":2}]},`+
+	text := tables.text(content(`{"data":{"rows":[{"key":"shoes | 99 | 1","clicks":5},{"key":"| sale","clicks":4},`+
+		`{"key":"a|b \"c\"","clicks":3},{"key":"x\r\ny","clicks":2}]},`+
 		`"meta":{}}`), gjson.Result{})
 	want := "key | clicks\n\"shoes | 99 | 1\" | 5\n\"| sale\" | 4\na|b \"c\" | 3\nx y | 2"
 	if !strings.HasSuffix(text, want) {
@@ -22,6 +23,7 @@ func TestCellsOfATableAreToldApart(t *testing.T) {
 // A model that reads only the text must know that there are more rows, and which offset has the next ones: one, and the right one.
 func TestTextSaysWhereTheRowsGoOn(t *testing.T) {
 	t.Parallel()
+	const cut = "Cut to fit a result. For the next rows call again with offset 2."
 	urls := indexingTools()[1]
 	for meta, want := range map[string]string{
 		`{"offset":0,"row_count":2,"total":2}`:          "",
@@ -31,9 +33,9 @@ func TestTextSaysWhereTheRowsGoOn(t *testing.T) {
 		`{"offset":120,"row_count":0,"total":120}`:      "No rows from offset 120 on: there are 120.",
 		`{"row_count":2,"total":null,"has_more":true}`:  "More rows: call again with offset 2.",
 		`{"row_count":2,"total":null,"has_more":false}`: "",
-		`{"row_count":250,"total":null,"has_more":true,"cut":{"how":"For the next rows call again with offset 2."}}`: "Cut to fit a result. For the next rows call again with offset 2.",
-		`{"offset":0,"row_count":250,"total":900,"cut":{"how":"For the next rows call again with offset 2."}}`:       "Cut to fit a result. For the next rows call again with offset 2.",
-		`{"offset":0,"row_count":250,"total":250,"cut":{"how":"For the next rows call again with offset 2."}}`:       "Cut to fit a result. For the next rows call again with offset 2.",
+		`{"row_count":250,"total":null,"has_more":true,"cut":{"how":"For the next rows call again with offset 2."}}`: cut,
+		`{"offset":0,"row_count":250,"total":900,"cut":{"how":"For the next rows call again with offset 2."}}`:       cut,
+		`{"offset":0,"row_count":250,"total":250,"cut":{"how":"For the next rows call again with offset 2."}}`:       cut,
 	} {
 		text := urls.text(content(`{"data":{"rows":[{"url":"https://a.example/"},{"url":"https://b.example/"}]},"meta":`+meta+`}`), gjson.Result{})
 		if _, got, _ := strings.Cut(text, "https://b.example/"); strings.TrimSpace(got) != want {

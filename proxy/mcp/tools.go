@@ -59,24 +59,26 @@ func performanceTools() []tool {
 	return []tool{
 		{name: "query_performance", title: "Top queries, pages, countries or devices", lists: []string{"data.rows"}, shares: true,
 			params: atMost(append([]param{property(), dimension("query", "page", "country", "device")}, of(translate.Breakdown())...), mostRows, usualRows),
-			about: "Rows by clicks (or order_by) with clicks, impressions, ctr (a fraction) and average position (1 is best). Rare queries are withheld, and " +
-				"truncated_by clicks means that rows with fewer clicks exist: a missing key is not zero, and rows do not add up to totals. Costs 1 request and up to 2 live calls.",
+			about: "Rows by clicks (or order_by) with clicks, impressions, ctr (a fraction) and average position (1 is best). " +
+				"Rare queries are withheld, and truncated_by clicks means that rows with fewer clicks exist: a missing key is not zero, " +
+				"and rows do not add up to totals. Costs 1 request and up to 2 live calls.",
 			path: func(a *arguments) string { return a.below(plural(a.dimension)) }},
 		{name: "get_timeseries", title: "Figures by day", params: withProperty(translate.Timeseries()), lists: []string{"data.rows"}, older: again,
 			about: "One row for each known day. A day that is left out is not published or not archived, which is not zero; a note names it.",
 			path:  func(a *arguments) string { return a.below("timeseries") }},
-		{name: "compare_periods", title: "Totals versus an earlier period", params: byDefault(withProperty(translate.Summary()), "compare", "previous_period"),
-			about: "Totals of a period and of one before, over the days that both have. Totals include withheld queries.",
-			path:  func(a *arguments) string { return a.below("summary") }},
+		{name: "compare_periods", title: "Totals versus an earlier period",
+			params: byDefault(withProperty(translate.Summary()), "compare", "previous_period"),
+			about:  "Totals of a period and of one before, over the days that both have. Totals include withheld queries.",
+			path:   func(a *arguments) string { return a.below("summary") }},
 		{name: "find_movers", title: "Largest gains and losses", lists: []string{"data.gainers", "data.losers"},
 			params: append([]param{property(), dimension("query", "page")}, of(translate.Movers())...),
-			about: "Which queries or pages gained and lost most clicks since the previous period: the usual answer to why clicks changed. Check the notes for " +
-				"anomalies first. Costs 1 request and up to 2 live calls.",
+			about: "Which queries or pages gained and lost most clicks since the previous period: " +
+				"the usual answer to why clicks changed. Check the notes for anomalies first. Costs 1 request and up to 2 live calls.",
 			path: func(a *arguments) string { return a.below("movers/" + plural(a.dimension)) }},
 		{name: "portfolio_overview", title: "All sites at once", lists: []string{"data.rows"}, params: atMost(of(translate.Portfolio()), 200, usualRows),
 			columns: []string{"name", "property_id", "totals", "previous", "clicks_delta", "stale_reason", "notes", "error"},
-			about: "Totals of every site of the key, and with compare their change. A site with an error has unknown figures, and is not in the totals. Costs 1 " +
-				"request and up to a live call for each site.",
+			about: "Totals of every site of the key, and with compare their change. A site with an error has unknown figures, " +
+				"and is not in the totals. Costs 1 request and up to a live call for each site.",
 			path: func(*arguments) string { return "/v1/portfolio" }},
 	}
 }

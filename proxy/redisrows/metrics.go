@@ -41,7 +41,8 @@ func newMetrics() *metrics {
 		memory:      gauges("memory_bytes", "Memory that counts against the limit, on all masters together.", "server"),
 		limit:       gauges("max_memory_bytes", "Limit of the memory (maxmemory), on all masters together; 0: none.", "server"),
 		evictedKeys: gauges("evicted_keys", "Keys that Redis itself has evicted since it started, on all masters together.", "server"),
-		policyOK:    gauges("eviction_policy_ok", "1 if the Redis of the counters never evicts keys, 0 if its policy may; absent if it is unknown.", "policy"),
+		policyOK: gauges("eviction_policy_ok", "1 if the Redis of the counters never evicts keys, 0 if its policy may; "+
+			"absent if it is unknown.", "policy"),
 	}
 	m.all = []prometheus.Collector{m.bytes, m.bound, evicted, m.refused, m.memory, m.limit, m.evictedKeys, m.policyOK}
 	return m

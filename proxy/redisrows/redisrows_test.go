@@ -35,7 +35,8 @@ func TestRowsStayWithinTheirBounds(t *testing.T) {
 		wantPresent(t, client, all, all[4:20]...)
 		s.put(t, "other", all[20], 2*kb8)
 		wantPresent(t, client, all, all[6:21]...)
-		if evicted := [2]float64{value(t, registry, "rows_evicted_total", "account"), value(t, registry, "rows_evicted_total", "all")}; evicted != [2]float64{2, 4} {
+		if evicted := [2]float64{value(t, registry, "rows_evicted_total", "account"),
+			value(t, registry, "rows_evicted_total", "all")}; evicted != [2]float64{2, 4} {
 			t.Errorf("counted %v evicted rows", evicted)
 		}
 		if got := s.sums(t)["all"]; got != fmt.Sprint(value(t, registry, "rows_bytes", "")) {
@@ -75,7 +76,8 @@ func TestRowThatDoesNotFitIsRefused(t *testing.T) {
 		if err := client.Set(t.Context(), key+leaseSuffix, "another token", time.Minute).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Publish(t.Context(), &Outcome{Key: key, Lease: key + leaseSuffix, Token: "token", Channel: "events", Event: []byte("failed")}); err != nil {
+		if err := s.Publish(t.Context(), &Outcome{Key: key, Lease: key + leaseSuffix, Token: "token", Channel: "events",
+			Event: []byte("failed")}); err != nil {
 			t.Fatal(err)
 		}
 		wantPresent(t, client, []string{key, key + leaseSuffix}, key, key+leaseSuffix) // another replica's lease stays

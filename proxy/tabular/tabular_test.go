@@ -38,7 +38,8 @@ func TestAppendCSV(t *testing.T) {
 	f(`[]`)
 	f(`[{}]`, ",,,,,,")
 	f(`[{},{}]`, ",,,,,,", ",,,,,,")
-	f(`[{"name":"a","totals":{"clicks":1,"ctr":0.5},"notes":["x","y"],"rules":[{"type":"prefix","value":"/"},{"type":"regex","value":"a,b"}],"error":{"code":"C"}}]`,
+	f(`[{"name":"a","totals":{"clicks":1,"ctr":0.5},"notes":["x","y"],`+
+		`"rules":[{"type":"prefix","value":"/"},{"type":"regex","value":"a,b"}],"error":{"code":"C"}}]`,
 		`a,1,0.5,x; y,prefix; regex,"/; a,b",C`)
 	// In any order, with members that are not columns.
 	f(`[{"error":{"more":{"deep":[1]},"code":"C"},"extra":{"totals":{"clicks":9}},"totals":{"ctr":0,"clicks":-3},"name":"a"}]`, "a,-3,0,,,,C")
@@ -50,7 +51,8 @@ func TestAppendCSV(t *testing.T) {
 	// The elements of neighbouring columns match.
 	f(`[{"rules":[{"type":"a"},{"value":"b"},null,{"value":"c","type":"d"}],"notes":[null,"x",true,1.5]}]`, ",,,; x; true; 1.5,a; ; ; d,; b; ; c,")
 	// Texts are guarded and quoted, numbers are not.
-	f(`[{"name":"=1","totals":{"clicks":-1},"notes":["=1","b"],"rules":[{"type":"x","value":"=1"}],"error":{"code":"=\"a\""}}]`, `'=1,-1,,'=1; b,x,'=1,"'=""a"""`)
+	f(`[{"name":"=1","totals":{"clicks":-1},"notes":["=1","b"],"rules":[{"type":"x","value":"=1"}],"error":{"code":"=\"a\""}}]`,
+		`'=1,-1,,'=1; b,x,'=1,"'=""a"""`)
 	f(`[{"name":"a\"b","notes":["c\nd"],"error":{"code":"\ud83e\ude91\u2028\\\/"}}]`, "\"a\"\"b\",,,\"c\nd\",,,🪑\u2028\\/")
 	f(`[{"name":"[{\"a\\\\\":1},]"}]`, `"[{""a\\"":1},]",,,,,,`)
 	f(`[{"name":true,"notes":"one"}]`, "true,,,one,,,")
@@ -80,7 +82,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s has the rows %s and the meta %s (%v), want %s", answer, rows, meta, err, want)
 		}
 	}
-	for _, answer := range []string{``, `{}`, `[]`, `{"data":{"rows":[]}}`, `{"data":{},"meta":{}}`, `{"data":[],"meta":{}}`, `{"data":{"rows":[}`, `{"data":{"rows":[1,`} {
+	for _, answer := range []string{``, `{}`, `[]`, `{"data":{"rows":[]}}`, `{"data":{},"meta":{}}`, `{"data":[],"meta":{}}`,
+		`{"data":{"rows":[}`, `{"data":{"rows":[1,`} {
 		if rows, meta, err := Find([]byte(answer)); err == nil {
 			t.Errorf("%s has the rows %s and the meta %s", answer, rows, meta)
 		}
@@ -89,8 +92,9 @@ func TestFind(t *testing.T) {
 
 // What is not JSON of this form is an error, and not a wrong file.
 func TestAppendRefusesOtherJSON(t *testing.T) {
-	for _, rows := range []string{``, `{}`, `[`, `[{`, `[{"name"`, `[{"name":`, `[{"name":"`, `[{"name":"\"`, `[{"name":1`, `[{"name":1}`, `[{"name":1]`, `[1]`, `[{"name":1}]x`, `[{}{}]`,
-		`[{"name":{"a":1}}]`, `[{"totals":1}]`, `[{"name":}]`, `[{"name":,}]`, `[{"notes":[1}]`} {
+	for _, rows := range []string{``, `{}`, `[`, `[{`, `[{"name"`, `[{"name":`, `[{"name":"`, `[{"name":"\"`, `[{"name":1`, `[{"name":1}`,
+		`[{"name":1]`, `[1]`, `[{"name":1}]x`, `[{}{}]`, `[{"name":{"a":1}}]`, `[{"totals":1}]`, `[{"name":}]`, `[{"name":,}]`,
+		`[{"notes":[1}]`} {
 		if got, err := New(nested(), guard).AppendCSV(nil, []byte(rows)); err == nil {
 			t.Errorf("%s is %q", rows, got)
 		}
@@ -152,7 +156,8 @@ func FuzzAppend(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string, n int, x float64) {
 		type object = map[string]any
 		rows := []object{
-			{"name": a, "totals": object{"clicks": n, "ctr": nil}, "notes": []any{b, a, nil}, "rules": []any{object{"type": b, "value": a}, object{"type": a, "value": n}}, b: a},
+			{"name": a, "totals": object{"clicks": n, "ctr": nil}, "notes": []any{b, a, nil},
+				"rules": []any{object{"type": b, "value": a}, object{"type": a, "value": n}}, b: a},
 			{"name": nil, "notes": []any{}, "totals": nil, "error": object{"code": b, "more": []any{a}}},
 		}
 		var text bytes.Buffer
@@ -214,7 +219,8 @@ func manyRows(n int) []byte {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = fmt.Appendf(text, `{"key":"garden chair %d with cushion","clicks":%d,"impressions":%d,"ctr":0.0%d,"position":%d.123456789012}`, i, n-i, 10*(n-i), 100+i, 1+i%90)
+		text = fmt.Appendf(text, `{"key":"garden chair %d with cushion","clicks":%d,"impressions":%d,"ctr":0.0%d,"position":%d.123456789012}`, i,
+			n-i, 10*(n-i), 100+i, 1+i%90)
 	}
 	return append(text, ']')
 }

@@ -18,7 +18,8 @@ func bodyConditions(t *testing.T) [][]translate.Condition {
 		BrandTerms: []translate.BrandTerm{{Term: "acme", MatchType: "contains"}, {Term: "ac+me", MatchType: "regex"}},
 		PageGroups: []translate.PageGroup{{Name: "blog", Rules: []translate.PageRule{{Type: "prefix", Value: "https://www.example.com/blog/"}}}},
 	}
-	values := map[string]string{"query": "shoes", "page": "https://www.example.com/a", "country": "deu", "device": "MOBILE", "brand": "brand", "page_group": "blog"}
+	values := map[string]string{"query": "shoes", "page": "https://www.example.com/a", "country": "deu", "device": "MOBILE",
+		"brand": "brand", "page_group": "blog"}
 	lists := [][]translate.Condition{nil}
 	var valid []translate.Filter
 	for _, dimension := range translate.FilterDimensions() {

@@ -174,7 +174,8 @@ func (m *model) promises(t *testing.T, k circuitKey, wait time.Duration, by stri
 			t.Errorf("%v is refused without five failures in a row of its own", k)
 		}
 	case "the connection":
-		if !m.failedInARow(func(c *modelCall) bool { return c.key.connection == k.connection }, failuresToOpen, sitesToOpen) || m.answeredLast(k.connection) {
+		if !m.failedInARow(func(c *modelCall) bool { return c.key.connection == k.connection }, failuresToOpen, sitesToOpen) ||
+			m.answeredLast(k.connection) {
 			t.Errorf("%v is refused although its connection answers", k)
 		}
 	default:

@@ -126,7 +126,8 @@ func statusOf(err error) int {
 
 // admit returns where to report the result of a call, or the error of one that must not be made: a circuit breaker refuses it or,
 // if it is charged for, there is no access token or the charge fails.
-func (c *client) admit(ctx context.Context, breakers *circuits, acct Account, site string, charge func(context.Context) error) (done func(result), err error) {
+func (c *client) admit(ctx context.Context, breakers *circuits, acct Account, site string, charge func(context.Context) error) (
+	done func(result), err error) {
 	done, err = breakers.allow(circuitKey{acct.ID, site})
 	if err != nil || charge == nil {
 		return done, err

@@ -44,7 +44,8 @@ func TestQueryRequest(t *testing.T) {
 	const query = "/searchAnalytics/query?prettyPrint=false&fields=rows(keys,clicks,impressions,position),responseAggregationType,metadata"
 	f("URL prefix", "", site, "/webmasters/v3/sites/https%3A%2F%2Fwww.example.com%2F"+query)
 	f("domain", "", "sc-domain:example.com", "/webmasters/v3/sites/sc-domain%3Aexample.com"+query)
-	f("encoded and odd characters", "", "https://e.com/a%2Fb c+d/../é/", "/webmasters/v3/sites/https%3A%2F%2Fe.com%2Fa%252Fb%20c%2Bd%2F..%2F%C3%A9%2F"+query)
+	f("encoded and odd characters", "", "https://e.com/a%2Fb c+d/../é/",
+		"/webmasters/v3/sites/https%3A%2F%2Fe.com%2Fa%252Fb%20c%2Bd%2F..%2F%C3%A9%2F"+query)
 	f("base with a path", "/gw/google/", "sc-domain:example.com", "/gw/google/webmasters/v3/sites/sc-domain%3Aexample.com"+query)
 }
 

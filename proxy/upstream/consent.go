@@ -54,7 +54,8 @@ func parseClient(data []byte, tokenURL string) (c Client, err error) {
 	case kind == AuthorizedUser || kind == ServiceAccount:
 		return c, fmt.Errorf("it has credentials already, of type %s: store them with sara connection add", kind)
 	case file["web"] != nil:
-		return c, errors.New(`it is of a client of the type "Web application", which cannot be used from a terminal: create a client of the type "Desktop app"`)
+		return c, errors.New(
+			`it is of a client of the type "Web application", which cannot be used from a terminal: create a client of the type "Desktop app"`)
 	case file["installed"] == nil:
 		return c, errors.New(`member "installed" is missing; give the JSON of an OAuth client of the type "Desktop app", unchanged`)
 	}

@@ -38,10 +38,11 @@ func TestParseClientTakesTheFilesOfGoogle(t *testing.T) {
 		changed  map[string]string
 		authURL  string
 	}{
-		"of today":         {DefaultTokenURL, nil, authURL},
-		"of earlier years": {DefaultTokenURL, map[string]string{"auth_uri": "https://accounts.google.com/o/oauth2/auth", "token_uri": "https://accounts.google.com/o/oauth2/token"}, authURL},
-		"of the configuration": {"https://sso.example.com/token", map[string]string{"auth_uri": "https://sso.example.com/consent", "token_uri": "https://sso.example.com/token"},
-			"https://sso.example.com/consent"},
+		"of today": {DefaultTokenURL, nil, authURL},
+		"of earlier years": {DefaultTokenURL, map[string]string{"auth_uri": "https://accounts.google.com/o/oauth2/auth",
+			"token_uri": "https://accounts.google.com/o/oauth2/token"}, authURL},
+		"of the configuration": {"https://sso.example.com/token", map[string]string{"auth_uri": "https://sso.example.com/consent",
+			"token_uri": "https://sso.example.com/token"}, "https://sso.example.com/consent"},
 	} {
 		c, err := ParseClient(marshal(t, clientFile("installed", test.changed)), test.tokenURL)
 		if err != nil || c.ID != testClientID || c.Project != "acme" || c.secret != testClientSecret || c.authURL != test.authURL {
@@ -75,7 +76,8 @@ func TestParseClientErrorsNameTheMemberAndNoValue(t *testing.T) {
 	f(installed("client_id", ""), DefaultTokenURL, `"client_id"`)
 	f(installed("client_secret", ""), DefaultTokenURL, "add a new secret to the client")
 	f(installed("auth_uri", ""), DefaultTokenURL, `"auth_uri"`)
-	for _, other := range []string{"https://evil.example/auth", "http://accounts.google.com/o/oauth2/v2/auth", "https://accounts.google.com@evil.example/auth", "//oauth2.googleapis.com"} {
+	for _, other := range []string{"https://evil.example/auth", "http://accounts.google.com/o/oauth2/v2/auth",
+		"https://accounts.google.com@evil.example/auth", "//oauth2.googleapis.com"} {
 		f(installed("auth_uri", other), DefaultTokenURL, `"auth_uri" is not Google's consent page`)
 		f(installed("token_uri", other), DefaultTokenURL, `"token_uri" is not Google's token endpoint`)
 	}
@@ -86,7 +88,8 @@ func TestParseClientErrorsNameTheMemberAndNoValue(t *testing.T) {
 // testConsent returns an attempt whose codes the token endpoint of g exchanges.
 func testConsent(t *testing.T, g *google) *Consent {
 	t.Helper()
-	c, err := ParseClient(marshal(t, clientFile("installed", map[string]string{"auth_uri": g.URL + "/auth", "token_uri": g.URL + "/token"})), g.URL+"/token")
+	c, err := ParseClient(marshal(t, clientFile("installed", map[string]string{"auth_uri": g.URL + "/auth", "token_uri": g.URL + "/token"})),
+		g.URL+"/token")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,14 +158,16 @@ func TestRedeemReturnsAnAuthorizedUser(t *testing.T) {
 			form := r.Body
 			text, err := io.ReadAll(form)
 			sent, parseErr := url.ParseQuery(string(text))
-			if err != nil || parseErr != nil || sent.Get("code") != testCode || sent.Get("code_verifier") != c.verifier || sent.Get("redirect_uri") != testRedirect ||
+			if err != nil || parseErr != nil || sent.Get("code") != testCode ||
+				sent.Get("code_verifier") != c.verifier || sent.Get("redirect_uri") != testRedirect ||
 				sent.Get("client_id") != testClientID || sent.Get("client_secret") != testClientSecret || sent.Get("grant_type") != "authorization_code" {
 				t.Errorf("sent %s (%v)", text, err)
 			}
 			ok(`{"access_token":"access-1","expires_in":3599,"refresh_token":"`+testRefreshToken+`",`+test.answer+`}`)(w, r)
 		}
 		grant, err := startClient(t, g.config()).tokens.redeem(t.Context(), c, testCode)
-		if err != nil || grant.Account != test.account || grant.Lifetime != test.lifetime || gjson.GetBytes(grant.Credentials, "refresh_token").Str != testRefreshToken {
+		if err != nil || grant.Account != test.account || grant.Lifetime != test.lifetime ||
+			gjson.GetBytes(grant.Credentials, "refresh_token").Str != testRefreshToken {
 			t.Errorf("%s: %+v, %v", test.answer, grant, err)
 		}
 		if read, err := ParseCredentials(grant.Credentials, DefaultTokenURL); err != nil || read.Kind != AuthorizedUser {

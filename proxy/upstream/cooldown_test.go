@@ -99,7 +99,8 @@ func TestMalformedCooldownsAreIgnored(t *testing.T) {
 	c := replica(clock, client)
 	own, hour, tooLong := cooldownKey("a"), clock.Now().Add(time.Hour), clock.Now().Add(49*time.Hour)
 	for name, value := range map[string][]byte{
-		"empty": nil, "letters": []byte("x"), "too long": appendCooldown(c.sealer, own, tooLong, nil), "too short": c.sealer.AppendSeal(nil, []byte("1234567"), []byte(own)),
+		"empty": nil, "letters": []byte("x"),
+		"too long": appendCooldown(c.sealer, own, tooLong, nil), "too short": c.sealer.AppendSeal(nil, []byte("1234567"), []byte(own)),
 		"cut": appendCooldown(c.sealer, own, hour, nil)[1:], "of another site": appendCooldown(c.sealer, cooldownKey("b"), hour, nil),
 		"not sealed": binary.LittleEndian.AppendUint64(nil, uint64(hour.UnixMilli())),
 	} {

@@ -80,7 +80,8 @@ func TestMalformedErrorsAreRefused(t *testing.T) {
 
 // An error that can be read can be written, and is read as the same.
 func FuzzErrorJSON(f *testing.F) {
-	for _, text := range []string{`{"kind":"quota","status":403,"reason":"r","message":"m","retry_after":"15m0s"}`, `{"kind":"x","retry_after":"0.5ns"}`, `{"KIND":"revoked"}`, `{"kind":"\ud800"}`} {
+	for _, text := range []string{`{"kind":"quota","status":403,"reason":"r","message":"m","retry_after":"15m0s"}`,
+		`{"kind":"x","retry_after":"0.5ns"}`, `{"KIND":"revoked"}`, `{"kind":"\ud800"}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

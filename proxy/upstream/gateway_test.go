@@ -238,7 +238,8 @@ func TestQueryRecordsHealth(t *testing.T) {
 		"revoked": {status(401, "{}"), target(),
 			[]string{"connection-1 fails The connection to Search Console was revoked or has expired: connect the account again."}},
 		"misconfigured": {status(403, string(fixture(t, "scope_new.json"))), target(),
-			[]string{"connection-1 fails The connection to Search Console does not work: the credentials lack the scope " + scope + ": connect again and grant it"}},
+			[]string{"connection-1 fails The connection to Search Console does not work: the credentials lack the scope " + scope +
+				": connect again and grant it"}},
 		"still misconfigured": {status(403, string(fixture(t, "scope_new.json"))), broken, nil},
 		"quota":               {status(429, "{}"), broken, nil},
 		"rejected":            {status(400, "{}"), broken, nil},

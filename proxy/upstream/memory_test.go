@@ -18,7 +18,8 @@ func TestQueryAllocatesAtMostThreeBodies(t *testing.T) {
 		if i > 0 {
 			body.WriteByte(',')
 		}
-		_, _ = fmt.Fprintf(&body, `{"keys":["https://www.example.com/%s/%d"],"clicks":%d,"impressions":100000,"ctr":0.1,"position":7.5}`, strings.Repeat("long-path-", 25), i, translate.WideSample-i)
+		_, _ = fmt.Fprintf(&body, `{"keys":["https://www.example.com/%s/%d"],"clicks":%d,"impressions":100000,"ctr":0.1,"position":7.5}`,
+			strings.Repeat("long-path-", 25), i, translate.WideSample-i)
 	}
 	body.WriteString(`],"responseAggregationType":"byPage"}`)
 	for name, reply := range map[string]http.HandlerFunc{"plain": ok(body.String()), "gzip": gzipped([]byte(body.String()), 1)} {
@@ -29,7 +30,8 @@ func TestQueryAllocatesAtMostThreeBodies(t *testing.T) {
 			for range 2 { // the first also makes what later ones share
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				rows, err := c.query(t.Context(), acct, queryCall{site: site, question: q.Body(), most: q.MaxBody(), read: readerOf(new(translate.RowsReader), q)}, nil)
+				rows, err := c.query(t.Context(), acct, queryCall{site: site, question: q.Body(), most: q.MaxBody(),
+					read: readerOf(new(translate.RowsReader), q)}, nil)
 				runtime.ReadMemStats(&after)
 				if err != nil || rows.Len() != translate.WideSample {
 					t.Fatal(err)

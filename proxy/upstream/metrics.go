@@ -92,7 +92,8 @@ func (o openBreakers) Collect(metrics chan<- prometheus.Metric) {
 func (m *metrics) makeBreakers() prometheus.Collector {
 	m.breakersOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "sara_upstream_breaker_open",
-		Help: "Circuit breakers that are open, by what they are for: a property, a connection, the whole API (search_console), the same for sitemaps and inspections (indexing), or a token endpoint.",
+		Help: "Circuit breakers that are open, by what they are for: a property, a connection, the whole API (search_console), " +
+			"the same for sitemaps and inspections (indexing), or a token endpoint.",
 	}, []string{"host_role"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_breaker_refused_total",

@@ -11,7 +11,8 @@ import (
 )
 
 // searchAnalytics makes a query and returns the whole body of its answer, which must be JSON.
-func (c *client) searchAnalytics(ctx context.Context, acct Account, site string, question []byte, charge func(context.Context) error) ([]byte, error) {
+func (c *client) searchAnalytics(ctx context.Context, acct Account, site string, question []byte,
+	charge func(context.Context) error) ([]byte, error) {
 	var mu sync.Mutex // the read may outlive the call
 	var reply []byte
 	_, err := c.query(ctx, acct, queryCall{site: site, question: question, most: maxReply, read: func(body io.Reader) (*translate.Rows, error) {

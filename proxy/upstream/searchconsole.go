@@ -122,7 +122,8 @@ func parseTime(text string) time.Time {
 
 // generated runs one call that was admitted through Google's generated client. Every call except the query does, because these
 // are rare.
-func (c *client) generated(ctx context.Context, acct Account, m method, done func(result), do func(context.Context, *searchconsole.Service) error) error {
+func (c *client) generated(ctx context.Context, acct Account, m method, done func(result),
+	do func(context.Context, *searchconsole.Service) error) error {
 	return c.call(ctx, acct, m, done, func(ctx context.Context, access string) error {
 		service, err := c.service(ctx, access)
 		if err == nil {

@@ -30,7 +30,8 @@ func TestSites(t *testing.T) {
 		})
 	}
 	f("none", `{}`, []Site{})
-	f("unfiltered", `{"siteEntry":[{"siteUrl":"sc-domain:b.com","permissionLevel":"siteUnverifiedUser"},{"siteUrl":"https://a.com/","permissionLevel":"siteOwner"}]}`,
+	f("unfiltered",
+		`{"siteEntry":[{"siteUrl":"sc-domain:b.com","permissionLevel":"siteUnverifiedUser"},{"siteUrl":"https://a.com/","permissionLevel":"siteOwner"}]}`,
 		[]Site{{"sc-domain:b.com", "siteUnverifiedUser"}, {"https://a.com/", "siteOwner"}})
 }
 
@@ -132,7 +133,8 @@ func TestInspect(t *testing.T) {
 		Inspection{"Submitted and indexed", "PASS", time.Date(2026, 11, 12, 13, 14, 15, 0, time.UTC)})
 	f("never crawled", `{"inspectionResult":{"indexStatusResult":{"verdict":"NEUTRAL","coverageState":"URL is unknown to Google"}}}`,
 		Inspection{CoverageState: "URL is unknown to Google", Verdict: "NEUTRAL"})
-	f("a label with quotes of its own", `{"inspectionResult":{"indexStatusResult":{"verdict":"NEUTRAL","coverageState":"Excluded by \u2018noindex\u2019 tag"}}}`,
+	f("a label with quotes of its own",
+		`{"inspectionResult":{"indexStatusResult":{"verdict":"NEUTRAL","coverageState":"Excluded by \u2018noindex\u2019 tag"}}}`,
 		Inspection{CoverageState: "Excluded by ‘noindex’ tag", Verdict: "NEUTRAL"})
 	f("no label", `{"inspectionResult":{"indexStatusResult":{}}}`, Inspection{})
 }
@@ -150,7 +152,8 @@ func TestIndexingErrorsHaveTheKindsOfQueryErrors(t *testing.T) {
 			}
 		})
 	}
-	const perDay = `{"error":{"code":429,"message":"Quota exceeded for sc-quota-metric 'URL inspection queries' and limit 'URL inspection queries per day per site'.","status":"RESOURCE_EXHAUSTED"}}`
+	const perDay = `{"error":{"code":429,"message":"Quota exceeded for sc-quota-metric 'URL inspection queries' and limit ` +
+		`'URL inspection queries per day per site'.","status":"RESOURCE_EXHAUSTED"}}`
 	f("quota of the minute", Quota, time.Minute, 1, status(429, string(fixture(t, "quota_metric.json"))))
 	f("quota of the day", Quota, 15*time.Minute, 1, status(429, perDay))
 	f("not of this property, or a restricted user", Forbidden, 0, 1, status(403, string(fixture(t, "forbidden_denied.json"))))

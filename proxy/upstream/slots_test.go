@@ -30,7 +30,8 @@ func newSlottedQuery(t *testing.T, reply http.HandlerFunc) *slottedQuery {
 
 func (q *slottedQuery) ask(ctx context.Context) error {
 	query := translate.Query{Site: site, Dimension: translate.ByPage, RowLimit: translate.WideSample}
-	_, err := q.client.query(ctx, q.account, queryCall{site: site, question: query.Body(), most: query.MaxBody(), read: readerOf(new(translate.RowsReader), query)}, nil)
+	_, err := q.client.query(ctx, q.account, queryCall{site: site, question: query.Body(), most: query.MaxBody(),
+		read: readerOf(new(translate.RowsReader), query)}, nil)
 	return err
 }
 

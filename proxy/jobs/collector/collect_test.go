@@ -309,7 +309,8 @@ func (g *oddGateway) Query(ctx context.Context, t upstream.Target, q translate.Q
 	whole := rows.Metrics(0)
 	half := translate.Metrics{Clicks: whole.Clicks / 2, Impressions: whole.Impressions / 2, Position: whole.Position}
 	var b translate.RowsBuilder
-	b.Add(rows.Key(0), translate.Metrics{Clicks: whole.Clicks - half.Clicks, Impressions: whole.Impressions - half.Impressions, Position: whole.Position})
+	b.Add(rows.Key(0), translate.Metrics{Clicks: whole.Clicks - half.Clicks, Impressions: whole.Impressions - half.Impressions,
+		Position: whole.Position})
 	b.Add(rows.Key(0), half)
 	b.Add(nil, translate.Metrics{Impressions: 1, Position: 1})
 	for i := 1; i < min(rows.Len(), q.RowLimit-2); i++ {

@@ -198,7 +198,8 @@ func TestRateRefusalsCoolDownExponentially(t *testing.T) {
 			if text := until.UTC().Format(time.RFC3339); !strings.Contains(r.Err.Error(), "can continue at "+text) {
 				t.Errorf("%v does not name %s", r.Err, text)
 			}
-			if r = w.inspect("shop", Options{}); schedule.KindOf(r.Err) != upstream.Quota || !strings.Contains(r.Err.Error(), until.UTC().Format(time.RFC3339)) {
+			if r = w.inspect("shop", Options{}); schedule.KindOf(r.Err) != upstream.Quota ||
+				!strings.Contains(r.Err.Error(), until.UTC().Format(time.RFC3339)) {
 				t.Errorf("during the cooldown: %+v", r)
 			}
 			time.Sleep(want) // synctest

@@ -31,24 +31,28 @@ func TestSupportedFormats(t *testing.T) {
 		"urlset":               xml,
 		"without namespace":    "<urlset><url><loc>" + a + "</loc></url><url><loc>https://example.com/b?c=d&amp;e</loc></url></urlset>",
 		"of another namespace": strings.Replace(xml, "www.sitemaps.org", "www.google.com", 1),
-		"prefixed":             `<s:urlset xmlns:s="x"><s:url><s:loc>` + a + "</s:loc></s:url><s:url><s:loc><![CDATA[" + b + "]]></s:loc></s:url></s:urlset>",
-		"CDATA":                "<urlset><url><loc><![CDATA[" + a + "]]></loc></url><url><loc>https://exa<!-- x -->mple.com/b?<![CDATA[c=d&]]>e</loc></url></urlset>",
-		"references":           "<urlset><url><loc>https://www.example.com/&#97;</loc></url><url><loc>https://example.com/b?c=d&#x26;e</loc></url></urlset>",
-		"spaces":               "\n\n  <urlset>\n<url><loc>\n\t " + a + "\r\n </loc></url> <url><loc> https://example.com/b?c=d&amp;e </loc></url></urlset>\n\n",
+		"prefixed": `<s:urlset xmlns:s="x"><s:url><s:loc>` + a + "</s:loc></s:url><s:url><s:loc><![CDATA[" + b +
+			"]]></s:loc></s:url></s:urlset>",
+		"CDATA": "<urlset><url><loc><![CDATA[" + a +
+			"]]></loc></url><url><loc>https://exa<!-- x -->mple.com/b?<![CDATA[c=d&]]>e</loc></url></urlset>",
+		"references": "<urlset><url><loc>https://www.example.com/&#97;</loc></url><url><loc>https://example.com/b?c=d&#x26;e</loc></url></urlset>",
+		"spaces": "\n\n  <urlset>\n<url><loc>\n\t " + a +
+			"\r\n </loc></url> <url><loc> https://example.com/b?c=d&amp;e </loc></url></urlset>\n\n",
 		"byte order mark":      "\ufeff" + xml,
 		"UTF-16 big endian":    utf16(headed, unicode.BigEndian),
 		"UTF-16 little endian": utf16(headed, unicode.LittleEndian),
 		"plain UTF-16":         utf16(a+"\r\n"+b, unicode.LittleEndian),
 		"doctype":              "<!DOCTYPE urlset SYSTEM \"http://10.0.0.1/identity.dtd\">" + xml[strings.Index(xml, "<urlset"):],
-		"stylesheet":           `<?xml version="1.0"?><?xml-stylesheet type="text/xsl" href="/s.xsl"?><!-- generated -->` + xml[strings.Index(xml, "<urlset"):],
-		"gzip":                 zipped(xml),
-		"gzip twice":           zipped(zipped(xml)),
-		"gzip in parts":        zipped(xml[:50]) + zipped("") + zipped(xml[50:]),
-		"plain":                a + "\n" + b + "\n",
-		"plain without end":    "\ufeff\r\n" + a + "\r\n\r\n  " + b,
-		"plain in capitals":    "HTTPS://www.example.com/a\n" + b,
-		"plain gzip":           zipped(a + "\n" + b),
-		"trailing garbage":     xml + "<<<< & garbage",
+		"stylesheet": `<?xml version="1.0"?><?xml-stylesheet type="text/xsl" href="/s.xsl"?><!-- generated -->` +
+			xml[strings.Index(xml, "<urlset"):],
+		"gzip":              zipped(xml),
+		"gzip twice":        zipped(zipped(xml)),
+		"gzip in parts":     zipped(xml[:50]) + zipped("") + zipped(xml[50:]),
+		"plain":             a + "\n" + b + "\n",
+		"plain without end": "\ufeff\r\n" + a + "\r\n\r\n  " + b,
+		"plain in capitals": "HTTPS://www.example.com/a\n" + b,
+		"plain gzip":        zipped(a + "\n" + b),
+		"trailing garbage":  xml + "<<<< & garbage",
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, got := readOne(t, Limits{}, text(content))
@@ -63,7 +67,8 @@ func TestSupportedFormats(t *testing.T) {
 
 func TestContentEncodingIsUndone(t *testing.T) {
 	for coding, content := range map[string]string{
-		"gzip": zipped(urlset(pages(2)...)), "x-gzip": zipped(zipped(urlset(pages(2)...))), "gzip, gzip": zipped(zipped(urlset(pages(2)...))), "identity": urlset(pages(2)...),
+		"gzip": zipped(urlset(pages(2)...)), "x-gzip": zipped(zipped(urlset(pages(2)...))), "gzip, gzip": zipped(zipped(urlset(pages(2)...))),
+		"identity": urlset(pages(2)...),
 	} {
 		f, got := readOne(t, Limits{}, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Accept-Encoding") != "gzip" {
@@ -92,7 +97,8 @@ func TestExtensionElementsAreIgnored(t *testing.T) {
 }
 
 func TestCharacterSets(t *testing.T) {
-	latin, err := charmap.ISO8859_1.NewEncoder().String(`<?xml version="1.0" encoding="ISO-8859-1"?><urlset><url><loc>https://www.example.com/é</loc></url></urlset>`)
+	latin, err := charmap.ISO8859_1.NewEncoder().
+		String(`<?xml version="1.0" encoding="ISO-8859-1"?><urlset><url><loc>https://www.example.com/é</loc></url></urlset>`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +169,8 @@ func TestUnreachableServersAreDistinguished(t *testing.T) {
 	t.Cleanup(secure.Close)
 	plain := web{}.start(t)
 	noNames := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no name server") }}
-	found := read(t, Config{AllowLoopback: true, Resolver: noNames}, 0, secure.URL, "https"+strings.TrimPrefix(plain, "http"), "http://www.example.com/", "http://127.0.0.1:1/")
+	found := read(t, Config{AllowLoopback: true, Resolver: noNames}, 0, secure.URL, "https"+strings.TrimPrefix(plain, "http"),
+		"http://www.example.com/", "http://127.0.0.1:1/")
 	var got []string
 	for _, f := range found.Files {
 		got = append(got, f.Problem)
@@ -226,13 +233,15 @@ func TestEntriesBeforeABreakCount(t *testing.T) {
 
 func TestForeignURLsAreDroppedAndCounted(t *testing.T) {
 	f, got := readOne(t, Limits{}, text(urlset("https://www.example.com/a", "https://other.test/", "/relative", "", "ftp://www.example.com/",
-		"https://user:secret@www.example.com/", "https://www.example.com/"+strings.Repeat("x", 3000), strings.Repeat("x", 10000), "https://www.example.com/b")))
+		"https://user:secret@www.example.com/", "https://www.example.com/"+strings.Repeat("x", 3000), strings.Repeat("x", 10000),
+		"https://www.example.com/b")))
 	wantProblem(t, f, "")
 	wantStrings(t, got, "https://www.example.com/a", "https://www.example.com/b")
 	if f.URLs != 2 || f.Foreign != 7 {
 		t.Errorf("file %+v", f)
 	}
-	f, got = readOne(t, Limits{}, text("https://www.example.com/a\nnonsense\nhttps://www.example.com/"+strings.Repeat("x", 100_000)+"\nhttps://www.example.com/b\n"))
+	f, got = readOne(t, Limits{}, text("https://www.example.com/a\nnonsense\nhttps://www.example.com/"+strings.Repeat("x", 100_000)+
+		"\nhttps://www.example.com/b\n"))
 	wantProblem(t, f, "")
 	wantStrings(t, got, "https://www.example.com/a", "https://www.example.com/b")
 	if f.Foreign != 2 {

@@ -18,9 +18,9 @@ func TestParseScope(t *testing.T) {
 	f("https://www.Example.com/shop/", Scope{prefix: "https://www.example.com/shop/", host: "www.example.com"}, true)
 	f("http://example.com", Scope{prefix: "http://example.com/", host: "example.com"}, true)
 	f("http://example.com:8080/", Scope{prefix: "http://example.com:8080/", host: "example.com", port: "8080"}, true)
-	for _, site := range []string{"", "example.com", "sc-domain:", "sc-domain:example.com/", "sc-domain:example.com:80", "sc-domain:a..b", "sc-domain:.example.com",
-		"sc-domain:example.com.", "sc-domain:a b", "sc-domain:*.example.com", "ftp://example.com/", "https://", "https:///", "https://user@example.com/", "android-app://com.example/",
-		"http://[fe80::1%25eth0]/"} {
+	for _, site := range []string{"", "example.com", "sc-domain:", "sc-domain:example.com/", "sc-domain:example.com:80", "sc-domain:a..b",
+		"sc-domain:.example.com", "sc-domain:example.com.", "sc-domain:a b", "sc-domain:*.example.com", "ftp://example.com/", "https://",
+		"https:///", "https://user@example.com/", "android-app://com.example/", "http://[fe80::1%25eth0]/"} {
 		f(site, Scope{}, false)
 	}
 }
@@ -62,15 +62,16 @@ func TestCleanRejectsForeignURLs(t *testing.T) {
 		}
 	}
 	domain := "sc-domain:example.com"
-	for _, address := range []string{"", "/", "//example.com/", "example.com", "https:example.com", "https:/example.com/", "https:///", "https://", "ftp://example.com/",
-		"javascript:alert(1)", "https://user@example.com/", "https://@example.com/", "https://example.com@evil.test/", "https://evil.test/", "https://evilexample.com/",
-		"https://example.com.evil.test/", "https://example.com./", "https://.example.com/", "https://a..example.com/", "https://example.com\\@evil.test/",
-		"https://exa mple.com/", "https://example.com:x/", "https://example.com:0/", "https://example.com:65536/", "https://example.com:+1/", "https://example.com:1:2/",
-		"https://[::1]/", "https://[::1/", "https://::1]/", "https://[fe80::1%25eth0]/", "https://[1.2.3.4]/", "https://[::1]x/", "https://\xff.example.com/",
-		"https://example%2ecom/", "https://example.com/\x00", "https://example.com/a\nb", "https://example.com/\x7f",
-		"https://example.com/" + strings.Repeat("x", 2029), "https://example.com/" + strings.Repeat("ä", 400),
-		"https://example.com/#" + strings.Repeat("x", maxRaw),
-		"https://" + strings.Repeat("a", 64) + ".example.com/", "https://" + strings.Repeat("a.", 130) + "example.com/"} {
+	for _, address := range []string{"", "/", "//example.com/", "example.com", "https:example.com", "https:/example.com/", "https:///",
+		"https://", "ftp://example.com/", "javascript:alert(1)", "https://user@example.com/", "https://@example.com/",
+		"https://example.com@evil.test/", "https://evil.test/", "https://evilexample.com/", "https://example.com.evil.test/",
+		"https://example.com./", "https://.example.com/", "https://a..example.com/", "https://example.com\\@evil.test/",
+		"https://exa mple.com/", "https://example.com:x/", "https://example.com:0/", "https://example.com:65536/", "https://example.com:+1/",
+		"https://example.com:1:2/", "https://[::1]/", "https://[::1/", "https://::1]/", "https://[fe80::1%25eth0]/", "https://[1.2.3.4]/",
+		"https://[::1]x/", "https://\xff.example.com/", "https://example%2ecom/", "https://example.com/\x00", "https://example.com/a\nb",
+		"https://example.com/\x7f", "https://example.com/" + strings.Repeat("x", 2029), "https://example.com/" + strings.Repeat("ä", 400),
+		"https://example.com/#" + strings.Repeat("x", maxRaw), "https://" + strings.Repeat("a", 64) + ".example.com/",
+		"https://" + strings.Repeat("a.", 130) + "example.com/"} {
 		f(domain, address, false)
 	}
 	shop := "https://www.example.com/shop/"

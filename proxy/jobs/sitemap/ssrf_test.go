@@ -58,7 +58,8 @@ func TestLoopbackIsRejectedUnlessAllowed(t *testing.T) {
 	})
 	// The property's own host and port, so only the guard refuses.
 	for _, host := range []string{
-		"www.example.com", "six.example.com", "mapped.example.com", "other.example.com", "localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+		"www.example.com", "six.example.com", "mapped.example.com", "other.example.com", "localhost", "127.0.0.1", "[::1]",
+		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
 	} {
 		site := "http://" + host + port + "/"
 		found, err := newReader(t, Config{Resolver: resolver}).Read(t.Context(), scopeOf(t, site), []string{site + "s"}, 0)
@@ -81,7 +82,8 @@ func TestLoopbackIsRejectedUnlessAllowed(t *testing.T) {
 // guard checks the address that it resolves to.
 func TestUnusualIPNotationsAreRejected(t *testing.T) {
 	resolver := nameServer(t, nil)
-	for _, host := range []string{"2130706433", "0x7f000001", "017700000001", "127.1", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1", "localhost"} {
+	for _, host := range []string{"2130706433", "0x7f000001", "017700000001", "127.1", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]",
+		"127.0.0.1", "localhost"} {
 		found := read(t, Config{Resolver: resolver}, 0, "http://"+host+"/s.xml")
 		wantProblem(t, found.Files[0], "its host is not one of the property")
 	}
@@ -248,7 +250,8 @@ func TestProxyOfEnvironmentIsIgnored(t *testing.T) {
 
 func TestProblemRevealsNoAddress(t *testing.T) {
 	resolver := nameServer(t, map[string]string{"inside.example.com": "10.11.12.13", "closed.example.com": "127.0.0.1"})
-	found := read(t, Config{Resolver: resolver, AllowLoopback: true}, 0, "http://inside.example.com/", "http://closed.example.com/", "http://127.0.0.1:1/")
+	found := read(t, Config{Resolver: resolver, AllowLoopback: true}, 0, "http://inside.example.com/",
+		"http://closed.example.com/", "http://127.0.0.1:1/")
 	for _, f := range found.Files {
 		if f.Problem == "" || strings.ContainsAny(f.Problem, "0123456789:") {
 			t.Errorf("%s: %q", f.Path, f.Problem)

@@ -67,7 +67,8 @@ func TestGoogleClientReadsSitemaps(t *testing.T) {
 		t.Errorf("the index is %+v of %d", index, len(list.Sitemap))
 	}
 	children, err := s.api.Sitemaps.List(prefixSite).SitemapIndex(index.Path).Do()
-	if err != nil || len(children.Sitemap) != 2 || children.Sitemap[0].Contents[0].Submitted+children.Sitemap[1].Contents[0].Submitted != index.Contents[0].Submitted {
+	if err != nil || len(children.Sitemap) != 2 ||
+		children.Sitemap[0].Contents[0].Submitted+children.Sitemap[1].Contents[0].Submitted != index.Contents[0].Submitted {
 		t.Errorf("the index names %+v, %v", children, err)
 	}
 	one, err := s.api.Sitemaps.Get(prefixSite, children.Sitemap[1].Path).Do()
@@ -190,7 +191,9 @@ func TestBothErrorEnvelopesMatchTheRecordedBodies(t *testing.T) {
 		t.Errorf("the older envelope is %s", forbidden)
 	}
 	_, foreign := s.post(t, "/v1/urlInspection/index:inspect?prettyPrint=false", `{"siteUrl":"sc-domain:a.b","inspectionUrl":"https://a.b/"}`)
-	if want := `{"error":{"code":403,"message":"You do not own this site, or the inspected URL is not part of this property.","status":"PERMISSION_DENIED"}}`; foreign != want {
+	want := `{"error":{"code":403,"message":"You do not own this site, or the inspected URL is not part of this property.",` +
+		`"status":"PERMISSION_DENIED"}}`
+	if foreign != want {
 		t.Errorf("the newer envelope is %s", foreign)
 	}
 }

@@ -194,7 +194,8 @@ func (s *Server) identity(client string, claims codeClaims) string {
 		Verified bool   `json:"email_verified,omitempty"`
 		Issued   int64  `json:"iat"`
 		Expires  int64  `json:"exp"`
-	}{"https://accounts.google.com", client, "1000000000000000000" + string(rune('0'+claims.User%10)), "", false, now.Unix(), now.Add(tokenLifetime).Unix()}
+	}{"https://accounts.google.com", client, "1000000000000000000" + string(rune('0'+claims.User%10)), "", false, now.Unix(),
+		now.Add(tokenLifetime).Unix()}
 	if slices.Contains(claims.Scopes, emailScope) {
 		body.Email, body.Verified = s.config.Users[claims.User].Email, true
 	}

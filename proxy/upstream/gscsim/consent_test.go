@@ -26,8 +26,8 @@ func consentConfig() gscsim.Config {
 
 // consentForm is what the form of the consent page sends.
 func consentForm(changed url.Values) url.Values {
-	form := url.Values{"client_id": {"desktop"}, "redirect_uri": {redirect}, "response_type": {"code"}, "state": {"s"}, "scope": {readOnly + " openid email"},
-		"code_challenge": {oauth2.S256ChallengeFromVerifier("verifier")}, "code_challenge_method": {"S256"},
+	form := url.Values{"client_id": {"desktop"}, "redirect_uri": {redirect}, "response_type": {"code"}, "state": {"s"},
+		"scope": {readOnly + " openid email"}, "code_challenge": {oauth2.S256ChallengeFromVerifier("verifier")}, "code_challenge_method": {"S256"},
 		"account": {"owner"}, "granted": {readOnly}, "answer": {"allow"}}
 	maps.Copy(form, changed)
 	return form
@@ -67,7 +67,8 @@ func TestConsentPageShowsAccountsAndScopes(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%s, %v", response.Status, err)
 	}
-	for _, want := range []string{`value="owner"`, `value="no-sites"`, `name="granted" value="` + readOnly + `"`, `name="state" value="s"`, `value="deny"`} {
+	for _, want := range []string{`value="owner"`, `value="no-sites"`, `name="granted" value="` + readOnly + `"`,
+		`name="state" value="s"`, `value="deny"`} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %s:\n%s", want, page)
 		}
@@ -90,7 +91,8 @@ func TestConsentRequestsThatGoogleRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		page, err := io.ReadAll(response.Body)
-		if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusBadRequest || !strings.Contains(string(page), "Error 400: "+test.want) {
+		if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(string(page), "Error 400: "+test.want) {
 			t.Errorf("%+v: %s %s", test, response.Status, page)
 		}
 	}
@@ -122,7 +124,8 @@ func TestConsentIsExchangedForARefreshToken(t *testing.T) {
 
 func TestDeniedConsentHasNoCode(t *testing.T) {
 	s := start(t, consentConfig())
-	if answer := s.answerConsent(t, url.Values{"answer": {"deny"}}); answer.Get("error") != "access_denied" || answer.Has("code") || answer.Get("state") != "s" {
+	if answer := s.answerConsent(t, url.Values{"answer": {"deny"}}); answer.Get("error") != "access_denied" || answer.Has("code") ||
+		answer.Get("state") != "s" {
 		t.Errorf("the answer is %v", answer)
 	}
 }
@@ -209,7 +212,8 @@ func TestControlReturnsTheClientFile(t *testing.T) {
 	s := start(t, consentConfig())
 	code, text := s.send(t, http.MethodGet, "/_sim/client.json", "")
 	config, err := google.ConfigFromJSON([]byte(text), readOnly)
-	if code != http.StatusOK || err != nil || config.ClientID != "desktop" || config.Endpoint.TokenURL != s.url+"/token" || config.Endpoint.AuthURL != s.url+"/o/oauth2/v2/auth" {
+	if code != http.StatusOK || err != nil || config.ClientID != "desktop" || config.Endpoint.TokenURL != s.url+"/token" ||
+		config.Endpoint.AuthURL != s.url+"/o/oauth2/v2/auth" {
 		t.Errorf("%d %s, %v", code, text, err)
 	}
 }

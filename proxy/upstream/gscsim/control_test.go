@@ -84,7 +84,8 @@ func TestFaultsApplyToAPICallsButNotToTokens(t *testing.T) {
 	_, second := s.signIn(t, config.Users[1]) // its token is fetched during the fault
 	_, list := second.Sites.List().Do()
 	_, sitemaps := s.api.Sitemaps.List(domainSite).Do()
-	_, inspection := s.api.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{SiteUrl: domainSite, InspectionUrl: "https://www.example.com/"}).Do()
+	_, inspection := s.api.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{
+		SiteUrl: domainSite, InspectionUrl: "https://www.example.com/"}).Do()
 	for name, err := range map[string]error{"sites": list, "sitemaps": sitemaps, "inspection": inspection} {
 		if e := answered(err); e == nil || e.Code != 503 {
 			t.Errorf("%s: %v", name, err)
@@ -106,7 +107,8 @@ func TestFaultsOfASite(t *testing.T) {
 		_, err := s.api.Sitemaps.List(site).Do()
 		return answered(err)
 	}
-	for name, e := range map[string]*googleapi.Error{"query": s.query(), "sitemaps": sitemaps(domainSite), "inspection": inspect(domainSite, "https://www.example.com/")} {
+	for name, e := range map[string]*googleapi.Error{"query": s.query(), "sitemaps": sitemaps(domainSite),
+		"inspection": inspect(domainSite, "https://www.example.com/")} {
 		if e == nil || e.Code != 403 {
 			t.Errorf("%s of the site: %v", name, e)
 		}
@@ -240,7 +242,8 @@ func TestQuotasOfTheMinuteAndTheDay(t *testing.T) {
 		return answered(err)
 	}
 	inspect := func() *googleapi.Error {
-		_, err := s.api.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{SiteUrl: domainSite, InspectionUrl: "https://www.example.com/"}).Do()
+		_, err := s.api.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{
+			SiteUrl: domainSite, InspectionUrl: "https://www.example.com/"}).Do()
 		return answered(err)
 	}
 	for range 3 {
@@ -248,7 +251,8 @@ func TestQuotasOfTheMinuteAndTheDay(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	if e := s.query(); e == nil || e.Code != 403 || e.Errors[0].Reason != "quotaExceeded" || !strings.HasPrefix(e.Message, "Search Analytics QPS quota exceeded.") {
+	if e := s.query(); e == nil || e.Code != 403 || e.Errors[0].Reason != "quotaExceeded" ||
+		!strings.HasPrefix(e.Message, "Search Analytics QPS quota exceeded.") {
 		t.Errorf("the site's fourth query: %+v", e)
 	}
 	if e := other(); e == nil || e.Code != 429 || e.Errors[0].Reason != "rateLimitExceeded" {
@@ -258,7 +262,8 @@ func TestQuotasOfTheMinuteAndTheDay(t *testing.T) {
 		if i == 3 {
 			now = now.Add(time.Minute)
 		}
-		if e := inspect(); (e == nil) != (want == 0) || e != nil && (e.Code != want || !strings.Contains(e.Body, "RESOURCE_EXHAUSTED") || len(e.Errors) != 0) {
+		if e := inspect(); (e == nil) != (want == 0) || e != nil &&
+			(e.Code != want || !strings.Contains(e.Body, "RESOURCE_EXHAUSTED") || len(e.Errors) != 0) {
 			t.Errorf("inspection %d: %+v", i, e)
 		}
 	}

@@ -45,7 +45,8 @@ func TestDaysArePacific(t *testing.T) {
 		if first != c.first || final != c.final || incomplete != "" {
 			t.Errorf("%s: final data from %s to %s, incomplete %q, want %s to %s", c.utc, first, final, incomplete, c.first, c.final)
 		}
-		if first, today, incomplete := s.bounds(t, "all"); first != c.first || today != c.today || incomplete == "" || incomplete <= c.final || incomplete >= c.today {
+		if first, today, incomplete := s.bounds(t, "all"); first != c.first || today != c.today || incomplete == "" ||
+			incomplete <= c.final || incomplete >= c.today {
 			t.Errorf("%s: all data from %s to %s, incomplete from %s", c.utc, first, today, incomplete)
 		}
 	}
@@ -145,7 +146,8 @@ func TestDaysOfClockChangesHave23Or25Hours(t *testing.T) {
 			hours[fmt.Sprint(start.Unix())] = true
 		}
 		// Of 25 hours one has no data, because the cells of a day have 24.
-		if len(hours) != len(rows) || len(rows) != min(want, 24) || rows[0].Keys[0][:10] != r.StartDate || rows[len(rows)-1].Keys[0][:13] != r.StartDate+"T23" {
+		if len(hours) != len(rows) || len(rows) != min(want, 24) || rows[0].Keys[0][:10] != r.StartDate ||
+			rows[len(rows)-1].Keys[0][:13] != r.StartDate+"T23" {
 			t.Errorf("%s has %d hours, from %v to %v", r.StartDate, len(rows), rows[0].Keys, rows[len(rows)-1].Keys)
 		}
 	}

@@ -38,7 +38,8 @@ func TestAnswersHaveTheSelectedFields(t *testing.T) {
 	f("rows/clicks,rows", device, strings.Replace(whole, `,"responseAggregationType":"byProperty"`, "", 1))
 	f("metadata", device, `{}`)
 	f("metadata/firstIncompleteDate", `"dimensions":["date"],"dataState":"all"`, `{"metadata":{"firstIncompleteDate":"2026-08-15"}}`)
-	f("rows/keys,responseAggregationType", `"dimensions":["date"],"dimensionFilterGroups":[{"filters":[{"dimension":"query","expression":"none"}]}],"startRow":9`,
+	f("rows/keys,responseAggregationType",
+		`"dimensions":["date"],"dimensionFilterGroups":[{"filters":[{"dimension":"query","expression":"none"}]}],"startRow":9`,
 		`{"responseAggregationType":"byProperty"}`)
 	f("rows(keys,clicks)", `"rowLimit":1`, `{"rows":[{"clicks":3213}]}`)
 }
@@ -47,7 +48,8 @@ func TestFieldsThatTheServiceRefuses(t *testing.T) {
 	s := start(t, testConfig())
 	for fields, named := range map[string]string{
 		"row": "row", "rows(click)": "rows/click", "rows/keys/length": "rows/keys/length", "metadata,rows(clicks),Rows": "Rows",
-		"rows(": "rows(", "rows)": "rows)", "rows(clicks": "rows(clicks", "rows,": "rows,", ",rows": ",rows", "rows/": "rows/", "rows()": "rows()", "rows(clicks)keys": "rows(clicks)keys",
+		"rows(": "rows(", "rows)": "rows)", "rows(clicks": "rows(clicks", "rows,": "rows,", ",rows": ",rows", "rows/": "rows/",
+		"rows()": "rows()", "rows(clicks)keys": "rows(clicks)keys",
 	} {
 		code, body := s.post(t, queryPath+"&fields="+url.QueryEscape(fields), `{"startDate":"2026-08-08","endDate":"2026-08-14"}`)
 		checkInvalid(t, fields, code, body, "Invalid field selection "+named)

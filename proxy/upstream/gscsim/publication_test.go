@@ -174,7 +174,8 @@ func TestIncompleteDaysFollowTheLastPublishedDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(answer.Rows) != 8 || answer.ResponseAggregationType != "byProperty" || answer.Metadata == nil || answer.Metadata.FirstIncompleteDate != "2026-08-13" {
+	if len(answer.Rows) != 8 || answer.ResponseAggregationType != "byProperty" || answer.Metadata == nil ||
+		answer.Metadata.FirstIncompleteDate != "2026-08-13" {
 		t.Errorf("%d rows, %s, metadata %+v", len(answer.Rows), answer.ResponseAggregationType, answer.Metadata)
 	}
 }

@@ -99,7 +99,8 @@ func TestClientMayAuthenticateInTheHeader(t *testing.T) {
 	config := testConfig()
 	config.Users[0].ClientID, config.Users[0].ClientSecret = "client:1", "a+b c%"
 	s := start(t, config)
-	o := oauth2.Config{ClientID: "client:1", ClientSecret: "a+b c%", Endpoint: oauth2.Endpoint{TokenURL: s.url + "/token", AuthStyle: oauth2.AuthStyleInHeader}}
+	o := oauth2.Config{ClientID: "client:1", ClientSecret: "a+b c%",
+		Endpoint: oauth2.Endpoint{TokenURL: s.url + "/token", AuthStyle: oauth2.AuthStyleInHeader}}
 	if _, err := o.TokenSource(t.Context(), &oauth2.Token{RefreshToken: "1//owner"}).Token(); err != nil {
 		t.Error(err)
 	}
@@ -162,27 +163,33 @@ func TestAssertionsThatAreRefused(t *testing.T) {
 		error  string
 		change func(*gscsim.User, *gscsim.Config, *rsa.PrivateKey) (file gscsim.User, key *rsa.PrivateKey, scope, audience string)
 	}{
-		{"signed with another key", "Invalid JWT Signature.", func(u *gscsim.User, _ *gscsim.Config, _ *rsa.PrivateKey) (gscsim.User, *rsa.PrivateKey, string, string) {
+		{"signed with another key", "Invalid JWT Signature.", func(u *gscsim.User, _ *gscsim.Config, _ *rsa.PrivateKey) (
+			gscsim.User, *rsa.PrivateKey, string, string) {
 			return *u, other, readOnly, ""
 		}},
-		{"an unknown account", "account not found", func(u *gscsim.User, _ *gscsim.Config, k *rsa.PrivateKey) (gscsim.User, *rsa.PrivateKey, string, string) {
+		{"an unknown account", "account not found", func(u *gscsim.User, _ *gscsim.Config, k *rsa.PrivateKey) (
+			gscsim.User, *rsa.PrivateKey, string, string) {
 			return gscsim.User{Email: "else@gscsim.iam.gserviceaccount.com"}, k, readOnly, ""
 		}},
-		{"a foreign audience", "Failed audience check", func(u *gscsim.User, _ *gscsim.Config, k *rsa.PrivateKey) (gscsim.User, *rsa.PrivateKey, string, string) {
+		{"a foreign audience", "Failed audience check", func(u *gscsim.User, _ *gscsim.Config, k *rsa.PrivateKey) (
+			gscsim.User, *rsa.PrivateKey, string, string) {
 			return *u, k, readOnly, "https://example.com/token"
 		}},
 		{"a foreign scope", "invalid_scope", func(u *gscsim.User, _ *gscsim.Config, k *rsa.PrivateKey) (gscsim.User, *rsa.PrivateKey, string, string) {
 			return *u, k, "https://www.googleapis.com/auth/drive", ""
 		}},
-		{"an expired assertion", "reasonable timeframe", func(u *gscsim.User, config *gscsim.Config, k *rsa.PrivateKey) (gscsim.User, *rsa.PrivateKey, string, string) {
+		{"an expired assertion", "reasonable timeframe", func(u *gscsim.User, config *gscsim.Config, k *rsa.PrivateKey) (
+			gscsim.User, *rsa.PrivateKey, string, string) {
 			config.TokenNow = func() time.Time { return time.Now().Add(2 * time.Hour) }
 			return *u, k, readOnly, ""
 		}},
-		{"an assertion of the future", "reasonable timeframe", func(u *gscsim.User, config *gscsim.Config, k *rsa.PrivateKey) (gscsim.User, *rsa.PrivateKey, string, string) {
+		{"an assertion of the future", "reasonable timeframe", func(u *gscsim.User, config *gscsim.Config, k *rsa.PrivateKey) (
+			gscsim.User, *rsa.PrivateKey, string, string) {
 			config.TokenNow = func() time.Time { return time.Now().Add(-2 * time.Hour) }
 			return *u, k, readOnly, ""
 		}},
-		{"a revoked account", "expired or revoked", func(u *gscsim.User, _ *gscsim.Config, k *rsa.PrivateKey) (gscsim.User, *rsa.PrivateKey, string, string) {
+		{"a revoked account", "expired or revoked", func(u *gscsim.User, _ *gscsim.Config, k *rsa.PrivateKey) (
+			gscsim.User, *rsa.PrivateKey, string, string) {
 			u.Revoked = true
 			return *u, k, readOnly, ""
 		}},
@@ -200,7 +207,8 @@ func TestAssertionsThatAreRefused(t *testing.T) {
 		}
 		signer.Audience = audience
 		var refusal *oauth2.RetrieveError
-		if _, err := signer.TokenSource(t.Context()).Token(); !errors.As(err, &refusal) || refusal.Response.StatusCode != 400 || !strings.Contains(string(refusal.Body), c.error) {
+		if _, err := signer.TokenSource(t.Context()).Token(); !errors.As(err, &refusal) || refusal.Response.StatusCode != 400 ||
+			!strings.Contains(string(refusal.Body), c.error) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		listener.Close()

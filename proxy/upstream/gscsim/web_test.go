@@ -71,7 +71,8 @@ func TestSitemapFilesAgreeWithTheAPI(t *testing.T) {
 		counts[m.Path] = m.Contents[0].Submitted
 	}
 	index := fetchSitemap(t, client, prefixSite+"sitemap_index.xml")
-	if index.XMLName.Local != "sitemapindex" || !slices.Equal(index.Files, []string{prefixSite + "sitemap-pages.xml", prefixSite + "sitemap-posts.xml"}) {
+	if index.XMLName.Local != "sitemapindex" || !slices.Equal(index.Files,
+		[]string{prefixSite + "sitemap-pages.xml", prefixSite + "sitemap-posts.xml"}) {
 		t.Fatalf("the index is %+v", index)
 	}
 	listedIn := map[string]string{}
@@ -166,7 +167,8 @@ func TestWebNeedsNoNetwork(t *testing.T) {
 	config := testConfig()
 	config.Users[0].Sites[0].Sitemaps = []string{"https://www.example.com/a.xml.gz", "http://cdn.example.net/b.xml?of=example", "::"}
 	client := &http.Client{Transport: gscsim.New(config).Web()}
-	compressed, plain := fetchSitemap(t, client, "https://www.example.com/a.xml.gz"), fetchSitemap(t, client, "https://CDN.example.net:443/b.xml?of=example")
+	compressed, plain := fetchSitemap(t, client, "https://www.example.com/a.xml.gz"),
+		fetchSitemap(t, client, "https://CDN.example.net:443/b.xml?of=example")
 	if len(compressed.URLs) < 250 || !slices.Equal(compressed.URLs, plain.URLs) {
 		t.Errorf("configured sitemaps list %d and %d addresses, want the same of both", len(compressed.URLs), len(plain.URLs))
 	}

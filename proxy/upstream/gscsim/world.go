@@ -116,7 +116,8 @@ func fill(table []uint8, weights []int) {
 	}
 }
 
-// fillTerms gives each named and each anonymised query its demand: a few head terms and a long tail. More queries mean a longer tail, not proportionally more traffic.
+// fillTerms gives each named and each anonymised query its demand: a few head terms and a long tail. More queries mean
+// a longer tail, not proportionally more traffic.
 func (w *world) fillTerms(byRank []string, queryOf []int32, brand string) {
 	n := len(byRank)
 	total := 18000 * math.Pow(float64(n)/1500, 0.7)
