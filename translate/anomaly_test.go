@@ -29,8 +29,10 @@ func TestReadAnomalies(t *testing.T) {
 		`[{"id":"b","start_date":"2026-02-01","end_date":null,"kind":"step","metrics":["clicks","ctr"],"effect":"More clicks.","source_url":"https://example.com/b"},
 		  {"id":"a","start_date":"2026-01-01","end_date":"2026-01-02","metrics":["position"],"effect":"Wrong.","source_url":"http://example.com"},
 		  {"id":"image","start_date":"2026-01-01","metrics":["clicks"],"search_types":["image"],"effect":"No images.","source_url":"http://example.com"}]`,
-		"# with a comment\n- id: b\n  start_date: 2026-02-01\n  kind: step\n  metrics: [clicks, ctr]\n  effect: More clicks.\n  source_url: https://example.com/b\n" +
-			"- {id: a, start_date: 2026-01-01, end_date: 2026-01-02, kind: window, metrics: [position], search_types: [web, image], effect: Wrong., source_url: http://example.com}\n",
+		"# with a comment\n- id: b\n  start_date: 2026-02-01\n  kind: step\n  metrics: [clicks, ctr]\n" +
+			"  effect: More clicks.\n  source_url: https://example.com/b\n" +
+			"- {id: a, start_date: 2026-01-01, end_date: 2026-01-02, kind: window, metrics: [position], " +
+			"search_types: [web, image], effect: Wrong., source_url: http://example.com}\n",
 	} {
 		list, err := ReadAnomalies(strings.NewReader(text))
 		if err != nil {
@@ -61,7 +63,8 @@ func jsonOf(value any) string {
 func TestReadAnomaliesRefuses(t *testing.T) {
 	t.Parallel()
 	entry := func(replace, by string) string {
-		const good = "- {id: a, start_date: 2026-01-01, end_date: 2026-01-02, kind: window, metrics: [clicks], effect: Wrong., source_url: https://example.com}\n"
+		const good = "- {id: a, start_date: 2026-01-01, end_date: 2026-01-02, kind: window, metrics: [clicks], " +
+			"effect: Wrong., source_url: https://example.com}\n"
 		if !strings.Contains(good, replace) {
 			t.Fatalf("no %q to replace", replace)
 		}

@@ -49,7 +49,8 @@ func decode(t testing.TB, a Head) (data, meta map[string]any) {
 		t.Errorf("success: %v", envelope["success"])
 	}
 	data, meta = envelope["data"].(map[string]any), envelope["meta"].(map[string]any)
-	members := []string{"request_id", "property_id", "date_range", "row_count", "limit", "total", "truncated_by", "source", "stale_reason", "cache", "notes"}
+	members := []string{"request_id", "property_id", "date_range", "row_count", "limit", "total", "truncated_by", "source",
+		"stale_reason", "cache", "notes"}
 	if data["dimension"] != nil && data["rows"] != nil {
 		members = append(members, "has_more")
 	}
@@ -167,7 +168,8 @@ func TestSummaryResponse(t *testing.T) {
 		}
 	}
 	const zeros = "map[clicks:0 ctr:0 impressions:0 position:0]"
-	first, both := "map[clicks:3 ctr:0.04285714285714286 impressions:70 position:9.544002955027276]", "map[clicks:13 ctr:0.012548262548262547 impressions:1036 position:32.925868725868725]"
+	first, both := "map[clicks:3 ctr:0.04285714285714286 impressions:70 position:9.544002955027276]",
+		"map[clicks:13 ctr:0.012548262548262547 impressions:1036 position:32.925868725868725]"
 	f("start_date=2026-06-05&end_date=2026-06-05", nil, first, "")
 	f("start_date=2026-06-01&end_date=2026-06-07", nil, first, "")
 	f("start_date=2026-06-06&end_date=2026-06-10", nil, zeros, "")
@@ -176,12 +178,14 @@ func TestSummaryResponse(t *testing.T) {
 }
 
 func TestTimeseriesResponseHasOneRowADay(t *testing.T) {
-	for _, query := range []string{"date_range=last_16m", "date_range=last_7d", "start_date=2026-06-12&end_date=2026-06-12", "start_date=2026-02-20&end_date=2026-03-10"} {
+	for _, query := range []string{"date_range=last_16m", "date_range=last_7d", "start_date=2026-06-12&end_date=2026-06-12",
+		"start_date=2026-02-20&end_date=2026-03-10"} {
 		params := mustParse(t, Timeseries(), query)
 		data, meta := decode(t, timeseriesHead(nil, params, sampleSeries(t), Origin{Source: SourceLive}))
 		wantKeys(t, data, "rows")
 		rows := data["rows"].([]any)
-		if len(rows) != params.Period.Days() || fmt.Sprint(meta["row_count"]) != fmt.Sprint(len(rows)) || meta["limit"] != nil || meta["truncated_by"] != nil {
+		if len(rows) != params.Period.Days() || fmt.Sprint(meta["row_count"]) != fmt.Sprint(len(rows)) || meta["limit"] != nil ||
+			meta["truncated_by"] != nil {
 			t.Errorf("%s: %d rows, meta %v", query, len(rows), meta)
 		}
 		for i, row := range rows {
@@ -320,8 +324,9 @@ func TestFiguresRoundTrip(t *testing.T) {
 			t.Fatalf("%v came back from %s as %v, %v", want, text, got, err)
 		}
 	}
-	for _, v := range []float64{0, 1, -1, 0.5, 100, -100, 1.0 / 3, 9.5440029550272758, 8.416666666666668, 0.011227344649457216, 9.8e-4, 1e-6, 9.99e-7, 5e-324,
-		999999999999999, 1e15, 1e15 + 0.5, 1 << 53, 1e20, 1e21, -1e21, 2147483647, -99.99999999999999, 33.33333333333333, 9007199254740992 * 100} {
+	for _, v := range []float64{0, 1, -1, 0.5, 100, -100, 1.0 / 3, 9.5440029550272758, 8.416666666666668, 0.011227344649457216, 9.8e-4, 1e-6,
+		9.99e-7, 5e-324, 999999999999999, 1e15, 1e15 + 0.5, 1 << 53, 1e20, 1e21, -1e21, 2147483647, -99.99999999999999, 33.33333333333333,
+		9007199254740992 * 100} {
 		f(v)
 	}
 	for range 5000 {

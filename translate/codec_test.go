@@ -19,7 +19,8 @@ import (
 // searchRows returns n realistic rows: repeated words, few clicks in the tail, figures computed as the upstream does.
 func searchRows(t testing.TB, n int) *Rows {
 	random := rand.New(rand.NewPCG(7, 7))
-	words := strings.Fields("best cheap how to running trail shoes for women men kids winter 2026 review size guide nike asics wide flat feet marathon sale near me waterproof which are vs")
+	words := strings.Fields("best cheap how to running trail shoes for women men kids winter 2026 review size guide " +
+		"nike asics wide flat feet marathon sale near me waterproof which are vs")
 	rows := make([]referenceRow, n)
 	for i := range rows {
 		var key []string
@@ -42,7 +43,8 @@ func equalRows(a, b *Rows) bool {
 	}
 	for i, m := range a.metrics {
 		n := b.metrics[i]
-		if m != n || math.Signbit(m.CTR) != math.Signbit(n.CTR) || math.Signbit(m.Position) != math.Signbit(n.Position) || !bytes.Equal(a.Key(i), b.Key(i)) {
+		if m != n || math.Signbit(m.CTR) != math.Signbit(n.CTR) || math.Signbit(m.Position) != math.Signbit(n.Position) ||
+			!bytes.Equal(a.Key(i), b.Key(i)) {
 			return false
 		}
 	}
@@ -75,8 +77,10 @@ func TestRowsRoundTripBitForBit(t *testing.T) {
 		t.Fatal(err)
 	}
 	f(read)
-	f(rowsOf(t, []referenceRow{{"no impressions", Metrics{3, 0, 0.5, 7}}, {"none at all", Metrics{}}, {"largest", Metrics{1 << 53, 1 << 53, math.MaxInt32, math.MaxInt32}},
-		{"smallest", Metrics{1, 1, 5e-324, 5e-324}}, {"below the first place", Metrics{0, 10, 0, 0.5}}, {"zero", Metrics{0, 10, 0, 0}}, {"\x00é😀", Metrics{1, 3, 1.0 / 3, 4.0 / 3}}}))
+	f(rowsOf(t, []referenceRow{{"no impressions", Metrics{3, 0, 0.5, 7}}, {"none at all", Metrics{}},
+		{"largest", Metrics{1 << 53, 1 << 53, math.MaxInt32, math.MaxInt32}},
+		{"smallest", Metrics{1, 1, 5e-324, 5e-324}}, {"below the first place", Metrics{0, 10, 0, 0.5}}, {"zero", Metrics{0, 10, 0, 0}},
+		{"\x00é😀", Metrics{1, 3, 1.0 / 3, 4.0 / 3}}}))
 }
 
 // The upstream rounds in either way.
@@ -86,7 +90,8 @@ func TestPositionIsStoredAsInteger(t *testing.T) {
 	for impressions := int64(1); impressions <= 60; impressions++ {
 		for below := range int64(50) {
 			n := float64(impressions)
-			rows = append(rows, referenceRow{"", Metrics{0, impressions, 0, 1 + float64(below)/n}}, referenceRow{"", Metrics{0, impressions, 0, float64(below+impressions) / n}})
+			rows = append(rows, referenceRow{"", Metrics{0, impressions, 0, 1 + float64(below)/n}},
+				referenceRow{"", Metrics{0, impressions, 0, float64(below+impressions) / n}})
 		}
 	}
 	if n := len(encoded(rowsOf(t, rows))); n > most*len(rows)+16 {
@@ -311,7 +316,8 @@ func TestSeriesOfDecodedRowsEqualsSeriesOfBody(t *testing.T) {
 
 // Rows survive a round trip.
 func FuzzEncode(f *testing.F) {
-	for _, body := range []string{`{"rows":[]}`, string(upstreamBody(2)), oneRow(`\ud83d\ude00`, "12.0", "1.2E1", "9.8E-4", "1"), oneRow("a\xff", "1", "0", "0.5", "8.416666666666668")} {
+	for _, body := range []string{`{"rows":[]}`, string(upstreamBody(2)), oneRow(`\ud83d\ude00`, "12.0", "1.2E1", "9.8E-4", "1"),
+		oneRow("a\xff", "1", "0", "0.5", "8.416666666666668")} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -331,7 +337,8 @@ func FuzzDecodeRows(f *testing.F) {
 		f.Add(encoded(searchRows(f, n)), uint16(n/2))
 	}
 	f.Add(encoded(new(Merger).Merge(ByQuery, 0, searchRows(f, 300), new(Rows))), uint16(9))
-	for _, body := range []string{oneRow("\u00e9", "1", "3", "0.3", "0.5"), oneRow("", "0", "0", "1", "2"), oneRow("k", "9007199254740992", "1", "0", "2147483647")} {
+	for _, body := range []string{oneRow("\u00e9", "1", "3", "0.3", "0.5"), oneRow("", "0", "0", "1", "2"),
+		oneRow("k", "9007199254740992", "1", "0", "2147483647")} {
 		rows, err := readRows([]byte(body), ByQuery)
 		if err != nil {
 			f.Fatal(err)

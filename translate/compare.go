@@ -137,6 +137,7 @@ func isLeapDay(day Date) bool {
 // noteLeapDay explains why the two periods have not the same number of days.
 func (p *Params) noteLeapDay() {
 	if days, before := p.Period.Days(), p.Previous().Days(); p.Compare == PreviousYear && days != before {
-		p.Notes = append(p.Notes, fmt.Sprintf("The period has %d days and the same period of the year before %d: the difference is February 29.", days, before))
+		p.Notes = append(p.Notes, fmt.Sprintf("The period has %d days and the same period of the year before %d: the difference is February 29.",
+			days, before))
 	}
 }

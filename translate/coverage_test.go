@@ -31,8 +31,9 @@ func TestBucketOfKnownLabels(t *testing.T) {
 }
 
 func TestBucketOfOtherLabelsIsUnknown(t *testing.T) {
-	for _, label := range []string{"", " ", "Indexed", "Not indexed", "Gecrawlt – zurzeit nicht indexiert", "送信して登録されました", "PASS", "Submitted URL",
-		"Submitted and  indexed!", "404", "Soft 404s", "\xff\xfe", strings.Repeat("indexed ", 1000)} {
+	for _, label := range []string{"", " ", "Indexed", "Not indexed", "Gecrawlt – zurzeit nicht indexiert",
+		"送信して登録されました", "PASS", "Submitted URL", "Submitted and  indexed!", "404", "Soft 404s", "\xff\xfe",
+		strings.Repeat("indexed ", 1000)} {
 		if got, known := BucketOf(label); got != BucketUnknown || known {
 			t.Errorf("%q: %v, %v", label, got, known)
 		}

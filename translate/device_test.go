@@ -45,7 +45,8 @@ func TestFilterFormNotes(t *testing.T) {
 	for _, c := range []struct{ dimension, operator, value, want string }{
 		{"page", "equals", "/blog/", full}, {"page", "is", "www.example.com/", full}, {"page", "equals", "ftp://example.com/", full},
 		{"page", "is_not", "/blog/", strings.Replace(full, "matches", "excludes", 1)},
-		{"page", "equals", "https://example.com", "filters[0] matches nothing: a page has a path, which is / for the home page, such as https://www.example.com/."},
+		{"page", "equals", "https://example.com",
+			"filters[0] matches nothing: a page has a path, which is / for the home page, such as https://www.example.com/."},
 		{"page", "equals", "HTTPS://example.com/ä", ""}, {"page", "contains", "/blog/", ""}, {"page", "regex", "^/blog/", ""},
 		{"country", "contains", "usa1", "filters[0] matches nothing: a country is three letters, as in ISO 3166-1 alpha-3."},
 		{"country", "not_contains", "us-", "filters[0] excludes nothing: a country is three letters, as in ISO 3166-1 alpha-3."},

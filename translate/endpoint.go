@@ -61,8 +61,9 @@ func compareParam() Param {
 // Portfolio returns the parameters of /v1/portfolio.
 func Portfolio() Endpoint {
 	return Endpoint{Params: append(dateParams(), compareParam(),
-		choice("order_by", DefaultOrder, portfolioOrders(), "What to sort by; a leading minus sorts in descending order. Ties are in the order of the names, "+
-			"and properties without figures come last, in either direction.", func(p *Params, s string) { p.Order = parseOrder(s) }),
+		choice("order_by", DefaultOrder, portfolioOrders(),
+			"What to sort by; a leading minus sorts in descending order. Ties are in the order of the names, "+
+				"and properties without figures come last, in either direction.", func(p *Params, s string) { p.Order = parseOrder(s) }),
 		integer("limit", 50, 1, maxPortfolioLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
 		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }))}
 }

@@ -53,8 +53,10 @@ func TestFilterDimensionsAndOperators(t *testing.T) {
 	for _, operator := range FilterOperators() {
 		f("query", operator, "Running Shoes", Condition{"query", upstream[operator], "Running Shoes"})
 		f("page", operator, "https://example.com/%C3%A9", Condition{"page", upstream[operator], "https://example.com/%C3%A9"})
-		f("page", operator, "/blog/ä b", Condition{"page", upstream[operator], map[bool]string{true: "/blog/ä b", false: "/blog/%C3%A4%20b"}[strings.Contains(operator, "regex")]})
-		f("device", operator, "Mobile", Condition{"device", map[bool]string{true: "notEquals", false: "equals"}[strings.Contains(operator, "not")], "MOBILE"})
+		f("page", operator, "/blog/ä b", Condition{"page", upstream[operator],
+			map[bool]string{true: "/blog/ä b", false: "/blog/%C3%A4%20b"}[strings.Contains(operator, "regex")]})
+		f("device", operator, "Mobile", Condition{"device",
+			map[bool]string{true: "notEquals", false: "equals"}[strings.Contains(operator, "not")], "MOBILE"})
 		switch operator {
 		case "equals", "is", "not_equals", "is_not":
 			f("country", operator, "uSa", Condition{"country", upstream[operator], "usa"})
@@ -139,7 +141,8 @@ func TestParseFiltersRefusesMalformedFilters(t *testing.T) {
 	}
 	// The first invalid filter is reported.
 	good := `{"dimension":"query","operator":"is","value":"a"}`
-	wantFilterError(t, "["+good+","+good+`,{"dimension":"query","operator":"is","value":""}]`, "filters[2]: value has 0 characters: 1 to 200 are allowed")
+	wantFilterError(t, "["+good+","+good+`,{"dimension":"query","operator":"is","value":""}]`,
+		"filters[2]: value has 0 characters: 1 to 200 are allowed")
 }
 
 func TestFilterMemberNamesMayHaveEscapes(t *testing.T) {

@@ -17,9 +17,11 @@ import (
 
 // Any query string is refused with a reason, or all its values are within their bounds.
 func FuzzParse(f *testing.F) {
-	for i, query := range []string{"", "date_range=last_7d&compare=previous_period", "limit=1000&order_by=-ctr", "start_date=2026-06-01&end_date=2026-06-30",
-		"limit=5&offset=10&include_archived=true", "min_clicks=3&limit=50", "li%6Dit=%31", "limit", "limit=%zz", "limit=%00", "a=\xff", "&&=&", "limit=1&limit=2",
-		"filters=%5B%7B%22dimension%22%3A%22query%22%2C%22operator%22%3A%22is%22%2C%22value%22%3A%22a+b%22%7D%5D", "start_date=1970-01-01&end_date=1970-01-01"} {
+	for i, query := range []string{"", "date_range=last_7d&compare=previous_period", "limit=1000&order_by=-ctr",
+		"start_date=2026-06-01&end_date=2026-06-30", "limit=5&offset=10&include_archived=true", "min_clicks=3&limit=50", "li%6Dit=%31", "limit",
+		"limit=%zz", "limit=%00", "a=\xff", "&&=&", "limit=1&limit=2",
+		"filters=%5B%7B%22dimension%22%3A%22query%22%2C%22operator%22%3A%22is%22%2C%22value%22%3A%22a+b%22%7D%5D",
+		"start_date=1970-01-01&end_date=1970-01-01"} {
 		f.Add(uint8(i), query)
 	}
 	all := []Endpoint{Endpoint{}, Summary(), Timeseries(), Breakdown(), Movers(), Properties(), Annotations(), Indexing(), IndexedURLs()}
@@ -79,7 +81,8 @@ func checkParams(t *testing.T, e Endpoint, params *Params, w Window) {
 		}
 		if p.Name == "date_range" {
 			known := params.Period.Preset == PresetCustom || slices.Contains(Presets(), params.Period.Preset)
-			if !known || params.Period.Start > params.Period.End || params.Period.End > w.Anchor || params.Span().Start < w.Earliest || params.Span().End != params.Period.End {
+			if !known || params.Period.Start > params.Period.End || params.Period.End > w.Anchor || params.Span().Start < w.Earliest ||
+				params.Span().End != params.Period.End {
 				t.Fatalf("period %v", params.Period)
 			}
 		}
@@ -103,10 +106,11 @@ func checkFilters(t *testing.T, filters []Filter) {
 // Any filters are refused, or each element is a filter with the values that encoding/json reads, and a condition of the
 // query: there are never unfiltered numbers under a filtered label.
 func FuzzParseFilters(f *testing.F) {
-	for _, filters := range []string{"[]", "null", "[{}]", `[{"dimension":"query","operator":"is","value":"a"}]`, oneFilter("country", "is", "USA"),
-		oneFilter("brand", "is_not", "brand"), oneFilter("page_group", "is", "blog"), oneFilter("query", "regex", "(a|b)+"), oneFilter("query", "is", `\ud83d\ude00\n`),
-		oneFilter("device", "regex", `\\Qm`),
-		`[{"v\u0061lue":"a","value":"b"}]`, oneFilter("device", "is", "mobıle"), "[[]]", "[1,2]", " [ { } ] ", `[{"dimension":"query","operator":"is","value":"\ud800"}]`} {
+	for _, filters := range []string{"[]", "null", "[{}]", `[{"dimension":"query","operator":"is","value":"a"}]`,
+		oneFilter("country", "is", "USA"), oneFilter("brand", "is_not", "brand"), oneFilter("page_group", "is", "blog"),
+		oneFilter("query", "regex", "(a|b)+"), oneFilter("query", "is", `\ud83d\ude00\n`), oneFilter("device", "regex", `\\Qm`),
+		`[{"v\u0061lue":"a","value":"b"}]`, oneFilter("device", "is", "mobıle"), "[[]]", "[1,2]", " [ { } ] ",
+		`[{"dimension":"query","operator":"is","value":"\ud800"}]`} {
 		f.Add(filters)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -160,7 +164,8 @@ func handwrittenBody(q Query) []byte {
 
 // Body equals the handwritten encoder byte for byte, and keys are equal if and only if bodies are.
 func FuzzQueryBodyAndKey(f *testing.F) {
-	f.Add(uint8(1), int32(20_000), int32(20_027), 1001, "query", "contains", "shoes", uint8(1), int32(20_000), int32(20_027), 1001, "query", "contains", "shoes")
+	f.Add(uint8(1), int32(20_000), int32(20_027), 1001, "query", "contains", "shoes", uint8(1), int32(20_000), int32(20_027), 1001,
+		"query", "contains", "shoes")
 	f.Add(uint8(0), int32(0), int32(1), 25_000, "page", "equals", "a\"<\\\u2028\x00é&", uint8(4), int32(-1), int32(1), 0, "", "", "")
 	f.Add(uint8(1), int32(0), int32(0), 1, "ab", "c", "", uint8(1), int32(0), int32(0), 1, "a", "bc", "")
 	f.Fuzz(func(t *testing.T, by1 uint8, start1, end1 int32, limit1 int, dimension1, operator1, expression1 string,
@@ -190,9 +195,11 @@ func FuzzQueryBodyAndKey(f *testing.F) {
 
 // ReadRows accepts and reads the same as encoding/json under the same rules, and the result can be encoded.
 func FuzzReadRows(f *testing.F) {
-	for _, body := range []string{"{}", `{"rows":[]}`, "{}\x00", `{"rows":null}`, string(upstreamBody(2)), oneRow(`\ud83d\ude00\ud800\n`, "12.0", "1.2E1", "9.8E-4", "1"),
+	for _, body := range []string{"{}", `{"rows":[]}`, "{}\x00", `{"rows":null}`,
+		string(upstreamBody(2)), oneRow(`\ud83d\ude00\ud800\n`, "12.0", "1.2E1", "9.8E-4", "1"),
 		`{"row\u0073":[{"keys":["a"],"clicks":1,"impressions":2}]}`, oneRow("a\xff", "-0", "01", "1e400", "1."), oneRow("2026-06-12", "1", "2", "0.5", "3"),
-		`{"x":{"y":[1,{"z":null}]},"rows":[{"x":"\"","keys":["k"],"clicks":1,"impressions":1}],"responseAggregationType":"byPage"}`, `{"rows":[{"keys":["a"],"keys":["b"]}]}`} {
+		`{"x":{"y":[1,{"z":null}]},"rows":[{"x":"\"","keys":["k"],"clicks":1,"impressions":1}],"responseAggregationType":"byPage"}`,
+		`{"rows":[{"keys":["a"],"keys":["b"]}]}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -233,7 +240,8 @@ func checkAnswer(t *testing.T, a Head) {
 }
 
 func FuzzUnescapePathSegment(f *testing.F) {
-	for _, segment := range []string{"", "example.com", "sc-domain%3Aexample.com", "https%3A%2F%2Fexample.com%2F", "a+b", "%", "%zz", "%00", "%ff", "m%C3%BCnchen"} {
+	for _, segment := range []string{"", "example.com", "sc-domain%3Aexample.com", "https%3A%2F%2Fexample.com%2F", "a+b", "%", "%zz",
+		"%00", "%ff", "m%C3%BCnchen"} {
 		f.Add(segment)
 	}
 	f.Fuzz(func(t *testing.T, segment string) {
@@ -253,8 +261,9 @@ func FuzzUnescapePathSegment(f *testing.F) {
 
 // A brand term matches the same alone and beside another term, and every query is either brand or non-brand.
 func FuzzBrandTerm(f *testing.F) {
-	for _, seed := range [][2]string{{"acme", "buy ACME shoes"}, {"exact:a.b", "A.B"}, {"exact:a\nb", "a\nb"}, {"regex:a.c", "a\nc"}, {"regex:(?-i)A|(?m)^b$", "x\nb"},
-		{"ſ", "S"}, {"ΣΑΣ", "σας"}, {`\Q`, `\q`}, {`regex:\Qa`, "a"}, {"regex:a)|(?:b", "b"}, {"exact:", ""}, {"(", "("}, {"\u212a", "k"}} {
+	for _, seed := range [][2]string{{"acme", "buy ACME shoes"}, {"exact:a.b", "A.B"}, {"exact:a\nb", "a\nb"}, {"regex:a.c", "a\nc"},
+		{"regex:(?-i)A|(?m)^b$", "x\nb"}, {"ſ", "S"}, {"ΣΑΣ", "σας"}, {`\Q`, `\q`}, {`regex:\Qa`, "a"}, {"regex:a)|(?:b", "b"},
+		{"exact:", ""}, {"(", "("}, {"\u212a", "k"}} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, written, query string) {

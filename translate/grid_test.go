@@ -38,7 +38,8 @@ func answerOf(t *testing.T, cells []cell, by Dimension, accept func(cell) bool) 
 		if !accept(c) {
 			continue
 		}
-		name := map[Dimension]string{ByDate: c.day.String(), ByDayAndCountry: c.day.String() + " " + c.key, ByDayAndDevice: c.day.String() + " " + c.key}[by]
+		name := map[Dimension]string{ByDate: c.day.String(), ByDayAndCountry: c.day.String() + " " + c.key,
+			ByDayAndDevice: c.day.String() + " " + c.key}[by]
 		name = cmp.Or(name, c.key)
 		if sums[name] == nil {
 			sums[name] = &cell{key: name}
@@ -96,7 +97,8 @@ func TestGridsEqualDirectAnswers(t *testing.T) {
 		grid := gridQuery("s", by, w)
 		cells := randomCells(random, DateRange{w.Anchor - 120, w.Anchor}, keys[by])
 		end := w.Anchor - Date(random.IntN(40))
-		p := &Params{Period: Period{DateRange: DateRange{end - Date(random.IntN(20)), end}}, Limit: 1000, Order: parseOrder(DefaultOrder), Compare: Comparison(random.IntN(2))}
+		p := &Params{Period: Period{DateRange: DateRange{end - Date(random.IntN(20)), end}}, Limit: 1000, Order: parseOrder(DefaultOrder),
+			Compare: Comparison(random.IntN(2))}
 		var conditions []Condition
 		if random.IntN(2) == 0 {
 			conditions = []Condition{{by.String(), []string{"equals", "notEquals"}[random.IntN(2)], spelled[by][random.IntN(len(spelled[by]))]}}
@@ -123,7 +125,8 @@ func TestGridsEqualDirectAnswers(t *testing.T) {
 		if key == ByDate {
 			days.Start = p.Period.Previous().Start
 		}
-		wantSameRows(t, fmt.Sprintf("seed %d: %s of %s to %s, %v", seed, key, days.Start, days.End, conditions), fetch.Read(rows), answerOf(t, cells, key, in(days)))
+		wantSameRows(t, fmt.Sprintf("seed %d: %s of %s to %s, %v", seed, key, days.Start, days.End, conditions), fetch.Read(rows),
+			answerOf(t, cells, key, in(days)))
 	}
 }
 
@@ -215,7 +218,8 @@ func TestEnlargedSamples(t *testing.T) {
 	if !ok || enlarged.RowLimit != EnlargedSample {
 		t.Errorf("it is enlarged to %d (%t)", enlarged.RowLimit, ok)
 	}
-	for rows, want := range map[int]bool{0: true, NarrowSample - 1: true, NarrowSample: false, NarrowSample + 1: true, EnlargedSample - 1: true, EnlargedSample: false} {
+	for rows, want := range map[int]bool{0: true, NarrowSample - 1: true, NarrowSample: false, NarrowSample + 1: true,
+		EnlargedSample - 1: true, EnlargedSample: false} {
 		if wide.AnsweredBy(narrow, rows) != want {
 			t.Errorf("a narrow sample of %d rows answers the wide query: %t", rows, !want)
 		}

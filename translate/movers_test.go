@@ -85,7 +85,8 @@ func TestMoversEqualNaiveComparison(t *testing.T) {
 		gainers, losers := moversOf(t, a)
 		wantGainers, wantLosers := naiveMovers(now, previous, int64(minClicks), limit)
 		if !slices.Equal(gainers, wantGainers) || !slices.Equal(losers, wantLosers) {
-			t.Fatalf("min_clicks %d, limit %d:\n now %v\nprevious %v\n got %v\n     %v\nwant %v\n     %v", minClicks, limit, now, previous, gainers, losers, wantGainers, wantLosers)
+			t.Fatalf("min_clicks %d, limit %d:\n now %v\nprevious %v\n got %v\n     %v\nwant %v\n     %v", minClicks, limit, now, previous, gainers,
+				losers, wantGainers, wantLosers)
 		}
 		_, meta := decode(t, a)
 		if fmt.Sprintf("%v %v %v", meta["row_count"], meta["limit"], meta["truncated_by"]) != fmt.Sprintf("%d %d <nil>", len(gainers)+len(losers), limit) {
@@ -95,8 +96,10 @@ func TestMoversEqualNaiveComparison(t *testing.T) {
 }
 
 func TestMoversResponseHasTheDocumentedMembers(t *testing.T) {
-	now := rowsOf(t, []referenceRow{{"new", Metrics{5, 50, 0.1, 3}}, {"up", Metrics{6, 1, 1, 1}}, {"down", Metrics{1, 3, 0.3, 4}}, {"same", Metrics{4, 4, 1, 1}}})
-	previous := rowsOf(t, []referenceRow{{"gone", Metrics{3, 30, 0.1, 8.5}}, {"up", Metrics{3, 9, 0.3, 2}}, {"down", Metrics{4, 4, 1, 2.5}}, {"same", Metrics{4, 9, 0.4, 9}}})
+	now := rowsOf(t, []referenceRow{{"new", Metrics{5, 50, 0.1, 3}}, {"up", Metrics{6, 1, 1, 1}}, {"down", Metrics{1, 3, 0.3, 4}},
+		{"same", Metrics{4, 4, 1, 1}}})
+	previous := rowsOf(t, []referenceRow{{"gone", Metrics{3, 30, 0.1, 8.5}}, {"up", Metrics{3, 9, 0.3, 2}}, {"down", Metrics{4, 4, 1, 2.5}},
+		{"same", Metrics{4, 9, 0.4, 9}}})
 	params := mustParse(t, Movers(), "start_date=2026-06-10&end_date=2026-06-12")
 	a := moversHead(nil, params, ByPage, now, previous, Origin{Source: SourceLive})
 	data, _ := decode(t, a)
@@ -106,7 +109,8 @@ func TestMoversResponseHasTheDocumentedMembers(t *testing.T) {
 	}
 	for _, list := range []string{"gainers", "losers"} {
 		for _, m := range data[list].([]any) {
-			wantKeys(t, m, "key", "clicks", "previous_clicks", "clicks_delta", "clicks_change_pct", "impressions", "previous_impressions", "position", "previous_position")
+			wantKeys(t, m, "key", "clicks", "previous_clicks", "clicks_delta", "clicks_change_pct", "impressions", "previous_impressions",
+				"position", "previous_position")
 		}
 	}
 	gainers, losers := moversOf(t, a)

@@ -13,7 +13,8 @@ func window() Window { return NewWindow(day("2026-06-13"), 36) }
 
 func endpoints() map[string]Endpoint {
 	return map[string]Endpoint{"bare": Endpoint{}, "summary": Summary(), "timeseries": Timeseries(), "breakdown": Breakdown(),
-		"movers": Movers(), "properties": Properties(), "annotations": Annotations(), "known events": KnownEvents(), "portfolio": Portfolio(), "indexing": Indexing(), "indexed urls": IndexedURLs()}
+		"movers": Movers(), "properties": Properties(), "annotations": Annotations(), "known events": KnownEvents(), "portfolio": Portfolio(),
+		"indexing": Indexing(), "indexed urls": IndexedURLs()}
 }
 
 // The endpoint table of the spec, a line an endpoint: name, kind, default, choices and bounds of each parameter.
@@ -40,7 +41,8 @@ func TestEndpointParametersMatchTheSpec(t *testing.T) {
 	want := strings.ReplaceAll(wantAll, "=last_28d", "=last_28d"+presets)
 	var got strings.Builder
 	all := endpoints()
-	for _, name := range []string{"bare", "summary", "timeseries", "breakdown", "movers", "properties", "annotations", "known events", "portfolio", "indexing", "indexed urls"} {
+	for _, name := range []string{"bare", "summary", "timeseries", "breakdown", "movers", "properties", "annotations", "known events",
+		"portfolio", "indexing", "indexed urls"} {
 		got.WriteString(name + ":")
 		for _, p := range all[name].Params {
 			got.WriteString(" " + describe(p))
@@ -107,13 +109,15 @@ func TestParseSetsDefaults(t *testing.T) {
 	for _, b := range Buckets() {
 		f(IndexedURLs(), "bucket="+b.String()+"&sort=url", Params{Limit: 100, Bucket: b, Order: Order{By: "url", Descending: true}})
 	}
-	f(IndexedURLs(), "coverage_state=Soft+404&sitemap_path=https%3A%2F%2Fa%2Fs.xml&q=100%25_%5C&sort=last_inspected_at", Params{Limit: 100, CoverageState: "Soft 404",
-		SitemapPath: "https://a/s.xml", Contains: `100%_\`, Order: Order{By: "last_inspected_at", Descending: true}})
+	f(IndexedURLs(), "coverage_state=Soft+404&sitemap_path=https%3A%2F%2Fa%2Fs.xml&q=100%25_%5C&sort=last_inspected_at",
+		Params{Limit: 100, CoverageState: "Soft 404", SitemapPath: "https://a/s.xml", Contains: `100%_\`,
+			Order: Order{By: "last_inspected_at", Descending: true}})
 	longest := strings.Repeat("é", 2048)
 	f(IndexedURLs(), "q="+longest, Params{Limit: 100, Contains: longest, Order: Order{By: "importance", Descending: true}})
 	// A plus is a space, in filters too.
 	filter := Filter{Dimension: "query", Operator: "contains", Value: "running shoes + socks"}
-	f(Timeseries(), "filters="+url.QueryEscape(oneFilter("query", "contains", "running shoes + socks")), Params{Period: period, Filters: []Filter{filter}})
+	f(Timeseries(), "filters="+url.QueryEscape(oneFilter("query", "contains", "running shoes + socks")),
+		Params{Period: period, Filters: []Filter{filter}})
 	f(Timeseries(), "filters=[]", Params{Period: period})
 }
 

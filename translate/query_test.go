@@ -58,7 +58,8 @@ func TestQueryBodies(t *testing.T) {
 	}
 	f("series", SeriesQuery(site, r, nil))
 	f("series_empty_conditions", SeriesQuery(site, DateRange{Start: r.End, End: r.End}, []Condition{}))
-	f("series_filtered", SeriesQuery(site, r, conditions(`[{"dimension":"device","operator":"is","value":"mobile"},{"dimension":"brand","operator":"is","value":"non-brand"}]`)))
+	f("series_filtered", SeriesQuery(site, r,
+		conditions(`[{"dimension":"device","operator":"is","value":"mobile"},{"dimension":"brand","operator":"is","value":"non-brand"}]`)))
 	for _, by := range []Dimension{ByQuery, ByPage, ByCountry, ByDevice} {
 		f("narrow_"+by.String(), SampleQuery(site, by, r, nil, parseOrder(DefaultOrder), 1))
 	}
@@ -76,7 +77,8 @@ func TestQueryBodies(t *testing.T) {
 		{"dimension":"device","operator":"is_not","value":"tablet"},
 		{"dimension":"brand","operator":"is","value":"brand"},
 		{"dimension":"page_group","operator":"is_not","value":"blog"}]`), parseOrder(DefaultOrder), 1))
-	f("escapes", SampleQuery(site, ByQuery, r, conditions(oneFilter("query", "equals", `\"\\\/\b\f\n\r\t\u0001\u001f\u007f é中😀\u2028</script>`)), parseOrder("key"), 1))
+	f("escapes", SampleQuery(site, ByQuery, r,
+		conditions(oneFilter("query", "equals", `\"\\\/\b\f\n\r\t\u0001\u001f\u007f é中😀\u2028</script>`)), parseOrder("key"), 1))
 }
 
 // The wide sample answers every order but the default, and the narrow one every limit of the default order.

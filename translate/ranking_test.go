@@ -36,7 +36,8 @@ func tableOf(random *rand.Rand, n int) *Rows {
 func naiveTable(rows *Rows, order string) []string {
 	figure := func(i int) float64 {
 		m := rows.Metrics(i)
-		return map[string]float64{"clicks": float64(m.Clicks), "impressions": float64(m.Impressions), "ctr": m.CTR, "position": m.Position}[strings.TrimPrefix(order, "-")]
+		return map[string]float64{"clicks": float64(m.Clicks), "impressions": float64(m.Impressions), "ctr": m.CTR,
+			"position": m.Position}[strings.TrimPrefix(order, "-")]
 	}
 	numbers := make([]int, rows.Len())
 	for i := range numbers {
@@ -129,10 +130,12 @@ func TestPagePastTheEnd(t *testing.T) {
 		truncated bool // days of the archive keep no more rows
 		count     int
 		more      bool
-	}{{0, false, 100, true}, {200, false, 100, false}, {200, true, 100, true}, {299, true, 1, true}, {300, false, 0, false}, {300, true, 0, false}, {24_999, true, 0, false}} {
+	}{{0, false, 100, true}, {200, false, 100, false}, {200, true, 100, true}, {299, true, 1, true}, {300, false, 0, false},
+		{300, true, 0, false}, {24_999, true, 0, false}} {
 		p := &Params{Limit: 100, Offset: c.offset, Order: parseOrder("key")}
 		meta := gjson.ParseBytes(AppendTail(breakdownHead(nil, p, ByQuery, rows, Origin{Truncated: c.truncated}), "miss", "r")).Get("meta")
-		if int(meta.Get("row_count").Int()) != c.count || meta.Get("has_more").Bool() != c.more || (meta.Get("truncated_by").String() == "clicks") != c.truncated {
+		if int(meta.Get("row_count").Int()) != c.count || meta.Get("has_more").Bool() != c.more ||
+			(meta.Get("truncated_by").String() == "clicks") != c.truncated {
 			t.Errorf("at %d, truncated %t: meta is %s", c.offset, c.truncated, meta.Raw)
 		}
 	}
@@ -158,7 +161,8 @@ func FuzzRank(f *testing.F) {
 		order := Orders()[int(by)%len(Orders())]
 		var b RowsBuilder
 		for i := 0; i+3 < len(data); i += 4 {
-			m := Metrics{Clicks: int64(data[i]) << (data[i+3] % 40), Impressions: int64(data[i+1]) << (data[i+3] % 40), Position: 1 / (1 + float64(data[i+2])*1e-12)}
+			m := Metrics{Clicks: int64(data[i]) << (data[i+3] % 40), Impressions: int64(data[i+1]) << (data[i+3] % 40),
+				Position: 1 / (1 + float64(data[i+2])*1e-12)}
 			m.CTR = float64(data[i+2]) / 255
 			b.Add(strconv.AppendInt(nil, int64(data[i+3])*7919%1000<<16|int64(i), 36), m)
 		}

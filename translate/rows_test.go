@@ -58,7 +58,8 @@ func TestReadRows(t *testing.T) {
 	wantRows(t, `{"rows": [ ] , "responseAggregationType" : "auto"}`, nil)
 
 	// Other members are skipped, wherever they are.
-	row := `{"x":{"rows":[{"keys":1}]},"keys":["k"],"y":[1,[2,{"clicks":9}]],"clicks":1,"impressions":2,"z":null,"":"","t":true,"f":false,"n":-1.5e-3,"s":"\"}]"}`
+	row := `{"x":{"rows":[{"keys":1}]},"keys":["k"],"y":[1,[2,{"clicks":9}]],"clicks":1,"impressions":2,` +
+		`"z":null,"":"","t":true,"f":false,"n":-1.5e-3,"s":"\"}]"}`
 	wantRows(t, `{"metadata":{"firstIncompleteDate":"2026-08-15","rows":[]},"rows":[`+row+`],"more":[[],{}]}`, []string{"k"}, Metrics{1, 2, 0.5, 0})
 	// Some search types have no position. Members have no order.
 	wantRows(t, `{"rows":[{"impressions":2,"clicks":1,"keys":["k"]}]}`, []string{"k"}, Metrics{1, 2, 0.5, 0})
@@ -70,7 +71,8 @@ func TestReadRowsWithoutCTR(t *testing.T) {
 	f := func(clicks, impressions, want string) {
 		t.Helper()
 		with := oneRow("k", clicks, impressions, want, "3.5")
-		for _, without := range []string{strings.Replace(with, `"ctr":`+want+`,`, "", 1), strings.Replace(strings.Replace(with, `"ctr":`+want+`,`, "", 1), ",", " ,\n\t", -1)} {
+		for _, without := range []string{strings.Replace(with, `"ctr":`+want+`,`, "", 1),
+			strings.Replace(strings.Replace(with, `"ctr":`+want+`,`, "", 1), ",", " ,\n\t", -1)} {
 			rows, err := readRows([]byte(without), ByQuery)
 			whole, wholeErr := readRows([]byte(with), ByQuery)
 			if err != nil || wholeErr != nil || !equalRows(rows, whole) {
@@ -161,7 +163,8 @@ func TestReadRowsEscapes(t *testing.T) {
 	f(`\n`+"\xc3\xa9\xff", "\né\ufffd")
 	f("\ufffd", "\ufffd")
 
-	for _, key := range []string{`\`, `\x41`, `\u`, `\u12`, `\u12G4`, `\u-123`, `\u+123`, `\ud83d\u`, `\U0041`, `\'`, `\0`, "a\nb", "a\tb", "a\x00b", "\x1f", `\` + "\n"} {
+	for _, key := range []string{`\`, `\x41`, `\u`, `\u12`, `\u12G4`, `\u-123`, `\u+123`, `\ud83d\u`, `\U0041`, `\'`, `\0`, "a\nb", "a\tb",
+		"a\x00b", "\x1f", `\` + "\n"} {
 		wantNoRows(t, oneRow(key, "1", "1", "1", "1"))
 	}
 }
@@ -184,8 +187,9 @@ func TestReadRowsRefusesMalformedRows(t *testing.T) {
 		`[{"keys":["a"],"clicks":1,"impressions":1,"x":{"a":1,"b":[1,2}]}]`, `[{"keys":["a"],"clicks":1,"impressions":1,"x":1,2}]`} {
 		wantNoRows(t, `{"rows":`+rows+`}`)
 	}
-	for _, body := range []string{"", " ", "null", "[]", `"rows"`, "1", "{", "}", "{]", `{"rows"}`, `{"rows":}`, `{"rows":[],}`, `{,"rows":[]}`, `{rows:[]}`,
-		`{"rows":[],"rows":[]}`, `{"rows":[]"x":1}`, `{"rows" []}`, "\ufeff{}", "<html></html>", `{"x":}`, `{"x":1,}`, `{"x":tru}`, `{"x"}`, `{'rows':[]}`} {
+	for _, body := range []string{"", " ", "null", "[]", `"rows"`, "1", "{", "}", "{]", `{"rows"}`, `{"rows":}`, `{"rows":[],}`,
+		`{,"rows":[]}`, `{rows:[]}`, `{"rows":[],"rows":[]}`, `{"rows":[]"x":1}`, `{"rows" []}`, "\ufeff{}", "<html></html>", `{"x":}`,
+		`{"x":1,}`, `{"x":tru}`, `{"x"}`, `{'rows':[]}`} {
 		wantNoRows(t, body)
 	}
 }
@@ -208,7 +212,8 @@ func TestReadRowsRefusesOtherDocuments(t *testing.T) {
 
 // An escaped name is the same name: skipping "row\u0073" would return no rows.
 func TestReadRowsMemberNamesMayHaveEscapes(t *testing.T) {
-	wantRows(t, `{"row\u0073":[{"\u006beys":["a"],"clic\u006bs":7,"impressions":9,"\u0063tr":0.5,"posi\u0074ion":3}]}`, []string{"a"}, Metrics{7, 9, 0.5, 3})
+	wantRows(t, `{"row\u0073":[{"\u006beys":["a"],"clic\u006bs":7,"impressions":9,"\u0063tr":0.5,"posi\u0074ion":3}]}`,
+		[]string{"a"}, Metrics{7, 9, 0.5, 3})
 	wantNoRows(t, `{"rows":[],"\u0072ows":[]}`)
 	wantNoRows(t, `{"rows":[{"keys":["a"],"clicks":7,"cli\u0063ks":8,"impressions":9}]}`)
 }
@@ -224,7 +229,8 @@ func TestReadRowsBoundsNesting(t *testing.T) {
 
 // A truncated response is never accepted as a shorter one.
 func TestReadRowsRefusesTruncatedBodies(t *testing.T) {
-	for _, body := range []string{string(upstreamBody(7)), `{"rows":[{"keys":["a\u00e9\ud83d\ude00"],"clicks":12.0,"impressions":1.2E1,"ctr":1,"position":9.8E-4,"x":[{"y":null}]}],"metadata":{"a":1}}`,
+	for _, body := range []string{string(upstreamBody(7)),
+		`{"rows":[{"keys":["a\u00e9\ud83d\ude00"],"clicks":12.0,"impressions":1.2E1,"ctr":1,"position":9.8E-4,"x":[{"y":null}]}],"metadata":{"a":1}}`,
 		`{"responseAggregationType":"byProperty"}`, `{"rows":[]}`} {
 		if _, err := readRows([]byte(body), ByQuery); err != nil {
 			t.Fatal(err)
@@ -266,7 +272,8 @@ func TestReadRowsErrorsHavePositionAndReason(t *testing.T) {
 }
 
 func TestCountryKeysAreLowerCase(t *testing.T) {
-	body := []byte(`{"rows":[{"keys":["USA"],"clicks":2,"impressions":2},{"keys":["deu"],"clicks":1,"impressions":2},{"keys":["\u005aZz"],"clicks":1,"impressions":2}]}`)
+	body := []byte(`{"rows":[{"keys":["USA"],"clicks":2,"impressions":2},{"keys":["deu"],"clicks":1,"impressions":2},` +
+		`{"keys":["\u005aZz"],"clicks":1,"impressions":2}]}`)
 	for by, want := range map[Dimension]string{ByCountry: "usa deu zzz", ByDevice: "USA deu ZZz", ByQuery: "USA deu ZZz", ByPage: "USA deu ZZz"} {
 		rows, err := readRows(body, by)
 		if err != nil {

@@ -40,8 +40,10 @@ func TestSeriesHasZerosForDaysWithoutData(t *testing.T) {
 	var zero Metrics
 	f([]byte(`{"responseAggregationType":"byProperty"}`), zero, zero, zero, zero, zero)
 	f(seriesBody(), zero, zero, zero, zero, zero)
-	f(seriesBody(seriesRow("2026-02-27", 1, 4, "2.5"), seriesRow("2026-03-02", 2, 8, "3")), zero, Metrics{1, 4, 0.25, 2.5}, zero, zero, Metrics{2, 8, 0.25, 3})
-	f(seriesBody(seriesRow("2026-03-02", 2, 8, "3"), seriesRow("2026-02-26", 1, 4, "2.5")), Metrics{1, 4, 0.25, 2.5}, zero, zero, zero, Metrics{2, 8, 0.25, 3})
+	f(seriesBody(seriesRow("2026-02-27", 1, 4, "2.5"), seriesRow("2026-03-02", 2, 8, "3")),
+		zero, Metrics{1, 4, 0.25, 2.5}, zero, zero, Metrics{2, 8, 0.25, 3})
+	f(seriesBody(seriesRow("2026-03-02", 2, 8, "3"), seriesRow("2026-02-26", 1, 4, "2.5")),
+		Metrics{1, 4, 0.25, 2.5}, zero, zero, zero, Metrics{2, 8, 0.25, 3})
 	f(seriesBody(`{"keys":["2026-02-28"],"clicks":0,"impressions":0,"ctr":0,"position":0}`), zero, zero, zero, zero, zero)
 }
 
@@ -57,7 +59,8 @@ func TestSeriesRefusesUnexpectedDays(t *testing.T) {
 		f(seriesBody(seriesRow(key, 1, 1, "1")), fmt.Sprintf("upstream row 0: %q is not a day from 2026-02-26 to 2026-03-02", key))
 	}
 	f(seriesBody(seriesRow("2026-03-01", 1, 1, "1"), seriesRow("2026-03-01", 1, 1, "1")), "upstream row 1: 2026-03-01 is there twice")
-	f(seriesBody(seriesRow("2026-03-01", 0, 0, "0"), seriesRow("2026-03-02", 1, 1, "1"), seriesRow("2026-03-01", 1, 1, "1")), "upstream row 2: 2026-03-01 is there twice")
+	f(seriesBody(seriesRow("2026-03-01", 0, 0, "0"), seriesRow("2026-03-02", 1, 1, "1"), seriesRow("2026-03-01", 1, 1, "1")),
+		"upstream row 2: 2026-03-01 is there twice")
 	f([]byte(`{"rows":`), "upstream body, after 0 rows and 8 bytes: invalid JSON, or not a response")
 	f([]byte(`{"rows":[{"clicks":125,"impressions":2137,"ctr":0.05,"position":31.5}]}`),
 		"upstream body, after 0 rows and 69 bytes: a row without keys, clicks or impressions")

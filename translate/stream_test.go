@@ -35,7 +35,8 @@ func newWindow(source io.Reader, size int) *bodyWindow {
 // A RowsReader keeps memory for the next body, but shares none with the rows that it has returned.
 func TestRowsReaderSharesNoMemoryWithRows(t *testing.T) {
 	long := bytes.Replace(upstreamBody(900), []byte("café"), bytes.Repeat([]byte("x"), 1<<20-1000), 1) // the first chunk has no room
-	bodies := [][]byte{upstreamBody(3), upstreamBody(0), upstreamBody(NarrowSample), []byte("{"), upstreamBody(WideSample), upstreamBody(700)[:9000], long, upstreamBody(64)}
+	bodies := [][]byte{upstreamBody(3), upstreamBody(0), upstreamBody(NarrowSample), []byte("{"), upstreamBody(WideSample),
+		upstreamBody(700)[:9000], long, upstreamBody(64)}
 	var reader RowsReader
 	var all, want []*Rows
 	for range 2 {

@@ -26,10 +26,12 @@ func TestReadRowsReadsWhatTheUpstreamSaysOfAllRows(t *testing.T) {
 	f(`{"responseAggregationType":"byPage"}`, traits{byPage: true})
 	f(`{"rows":[`+row+`]}`, traits{})
 	f(`{"rows":[],"metadata":{"firstIncompleteDate":"2026-06-12"}}`, traits{incomplete: incomplete})
-	f(`{"rows":[],"metadata":{"other":{"a":[1]},"first_incomplete_date":"2026-06-12","firstIncompleteHour":"2026-06-12T05:00:00-07:00"}}`, traits{incomplete: incomplete})
+	f(`{"rows":[],"metadata":{"other":{"a":[1]},"first_incomplete_date":"2026-06-12","firstIncompleteHour":"2026-06-12T05:00:00-07:00"}}`,
+		traits{incomplete: incomplete})
 	f(`{"rows":[],"metadata":{}}`, traits{})
 	f(`{"rows":[],"metadata":null,"responseAggregationType":null}`, traits{})
-	if _, err := readRows([]byte(`{"rows":[],"metadata":{"firstIncompleteDate":"soon"}}`), ByDate); err == nil || !strings.Contains(err.Error(), "metadata") {
+	if _, err := readRows([]byte(`{"rows":[],"metadata":{"firstIncompleteDate":"soon"}}`), ByDate); err == nil ||
+		!strings.Contains(err.Error(), "metadata") {
 		t.Errorf("a day that is none: %v", err)
 	}
 }

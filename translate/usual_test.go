@@ -14,7 +14,8 @@ func TestUsualRowsEqualOthers(t *testing.T) {
 	spaces := func() string { return strings.Repeat(" ", random.IntN(3)) + strings.Repeat("\n\t", random.IntN(2)) }
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
 	for range 3000 {
-		key := pick(`"running shoes for winter"`, `""`, `"caf\u00e9"`, `"日本語のキーワード"`, "\"broken \xff bytes\"", "\"tab\there\"", `"a \" b"`, `"12345678"`, `"\ud800"`)
+		key := pick(`"running shoes for winter"`, `""`, `"caf\u00e9"`, `"日本語のキーワード"`, "\"broken \xff bytes\"", "\"tab\there\"",
+			`"a \" b"`, `"12345678"`, `"\ud800"`)
 		clicks := pick("0", "7", "12", "012", "123456789012345", "1234567890123456", "12.0", "1.2E1", "-1", "null", "")
 		impressions := pick("0", "5", "10", "1e3", "99999")
 		ctr := pick("0", "0.05128205128205128", "1", "1e-3", "-0.5", "0.", "2e400")
@@ -44,7 +45,8 @@ func TestUsualRowsAreRecognized(t *testing.T) {
 	row := `{"keys": ["a b"], "clicks": 12, "impressions": 345, "ctr": 0.034782608695652174, "position": 3.5}`
 	short := strings.Replace(row, `"ctr": 0.034782608695652174, `, "", 1)
 	compact := strings.NewReplacer(": ", ":", ", ", ",")
-	for _, text := range []string{row, compact.Replace(row), strings.ReplaceAll(row, ": ", ":\n      "), short, compact.Replace(short), strings.ReplaceAll(short, ", ", " ,\n ")} {
+	for _, text := range []string{row, compact.Replace(row), strings.ReplaceAll(row, ": ", ":\n      "), short, compact.Replace(short),
+		strings.ReplaceAll(short, ", ", " ,\n ")} {
 		s := scanner{text: text + ","}
 		key, m, ok := s.usualRow()
 		if !ok || key.rest.raw != "a b" || m != (Metrics{12, 345, 0.034782608695652174, 3.5}) || s.at != len(text) {
