@@ -399,6 +399,29 @@ func TestSummary503WithoutTheArchive(t *testing.T) {
 	}
 }
 
+// While the upstream denies access, its last answers are still there to be read, for a day. Then only archived days are.
+func TestProperty200DataWindowOfCopies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.must(w.store.SaveArchiveState(context.Background(), sqlstore.ArchiveState{PropertyID: w.properties["main"].ID,
+		First: dateOf(t, "2025-12-01"), Last: dateOf(t, "2026-10-31")}))
+	w.faults(gscsim.Faults{RevokeTokens: true})
+	w.get("pro", w.path("main", "/devices")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	latest := func() any {
+		return w.get("pro", w.path("main", "")).ok(t).data()["data_window"].(map[string]any)["latest_data_date"]
+	}
+	w.wantConnection(t, "main", false)
+	w.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d").ok(t)
+	if day := latest(); day != "2026-11-19" {
+		t.Errorf("with a copy, the latest day is %v", day)
+	}
+	w.advance(25 * time.Hour)
+	if day := latest(); day != "2026-10-31" {
+		t.Errorf("a day later, the latest day is %v", day)
+	}
+}
+
 // The data window of a property is what can be read now.
 func TestProperty200DataWindow(t *testing.T) {
 	t.Parallel()

@@ -118,17 +118,20 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 }
 
 // dataWindow returns the days that the caller can read: from the first to the last day with figures, as far as a copy of the
-// property's daily series tells. Without a copy it is the upstream's window and the archived days before it, and without
-// archived days the upstream's window even when the upstream cannot be reached: the next request may succeed.
+// property's daily series tells, which also answers while the upstream denies access. Without a copy it is the upstream's window and the
+// archived days before it, or the archived days if the upstream denies access. Without archived days it is the upstream's window even then:
+// the next request may succeed.
 func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.DateRange) translate.DateRange {
 	r := c.window.Live()
 	known, _ := s.knownDays(ctx, c, true)
 	first, last, ok := known.Bounds()
 	switch {
-	case readable != nil && (c.property.Archived || c.property.AccessProblem() != ""):
+	case c.property.Archived && readable != nil:
 		r = *readable
 	case ok && last >= r.Start: // the copy may be of the window of the day before
 		r = translate.DateRange{Start: s.firstFigures(ctx, c, max(first, r.Start)), End: last}
+	case c.property.AccessProblem() != "" && readable != nil:
+		r = *readable
 	case readable != nil:
 		r.Start = min(r.Start, readable.Start)
 	}
