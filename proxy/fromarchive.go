@@ -181,15 +181,15 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 				return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: part.damage[0],
 					message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
 			}
-			return s.nothingStored(ctx, c, by, side, gaps.Reason())
+			return s.nothingStored(ctx, c, by, side, gaps)
 		}
 	}
 	return c.params.CheckComparable(gaps)
 }
 
 // nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is
-// the client's error: it names the available days, which the plan keeps, and ends with an addition.
-func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange, addition string) error {
+// the client's error: it names the available days, which the plan keeps, and why days that the upstream has do not count.
+func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange, gaps translate.Gaps) error {
 	stored, ok, err := s.config.History.Bounds(ctx, c.property.ID, by, c.window.Earliest)
 	if err != nil {
 		return storeError{err}
@@ -198,7 +198,10 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 	if ok && (c.property.Archived || stored.Start < first) {
 		first = stored.Start
 	}
-	code, reason := translate.CodeValidation, ""
+	code, reason, figures := translate.CodeValidation, "", "figures"
+	if gaps.Archived {
+		figures = "archived figures"
+	}
 	switch {
 	case c.property.Archived && !ok:
 		reason = "the property is archived, and no day that the plan keeps is stored"
@@ -206,12 +209,19 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 		reason = fmt.Sprintf("the property is archived, and its last stored day is %s", stored.End)
 	case r.End < first:
 		code, reason = translate.CodeDateRangeTooOld, fmt.Sprintf("the first available day is %s", first)
+		if c.params.Compares() && r == c.params.Previous() {
+			reason += fmt.Sprintf(", so that periods of as many days can be compared from %s on", c.params.ComparableFrom(first))
+		}
 	case !ok: // of days that Search Console has dropped early, other figures are archived
 		reason = fmt.Sprintf("no day that the plan keeps is archived by %s", by)
 	default:
-		reason = fmt.Sprintf("the archive has gaps; it has days from %s to %s", stored.Start, stored.End)
+		reason = fmt.Sprintf("the archive has days from %s to %s", stored.Start, stored.End)
+		if r.Start <= stored.End && r.End >= stored.Start {
+			reason += ", with gaps"
+		}
 	}
-	return &translate.InputError{Code: code, Message: fmt.Sprintf("there are no figures from %s to %s: %s%s", r.Start, r.End, reason, addition)}
+	return &translate.InputError{Code: code,
+		Message: fmt.Sprintf("there are no %s from %s to %s: %s%s", figures, r.Start, r.End, reason, gaps.Reason())}
 }
 
 // neverFiltered is the error of a filtered request for days before the first live one.

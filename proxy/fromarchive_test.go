@@ -174,10 +174,11 @@ func TestSummary200MissingDays(t *testing.T) {
 	}
 	get("/summary", "2025-07-01", "2025-07-03").want(t, http.StatusBadRequest, codeValidation, "2025-07-01 to 2025-07-03", "2025-06-20 to 2025-07-19")
 	get("/queries", "2025-06-01", "2025-06-19").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
-	get("/summary", "2025-06-20", "2025-06-22", "compare", "previous_period").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
+	get("/summary", "2025-06-20", "2025-06-22", "compare", "previous_period").want(t, http.StatusBadRequest, codeTooOld,
+		"there are no figures from 2025-06-17 to 2025-06-19: the first available day is 2025-06-20, so that periods of as many days can be compared from 2025-06-23 on")
 	get("/movers/pages", "2025-06-20", "2025-06-22").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
-	get("/movers/pages", "2025-07-20", "2025-07-26").want(t, http.StatusBadRequest, codeValidation, "2025-06-20 to 2025-07-19",
-		"only with archived days")
+	get("/movers/pages", "2025-07-20", "2025-07-26").want(t, http.StatusBadRequest, codeValidation,
+		"there are no archived figures from 2025-07-20 to 2025-07-26: the archive has days from 2025-06-20 to 2025-07-19; movers compare archived days only with archived days")
 	get("/movers/queries", "2025-07-19", "2025-07-30").want(t, http.StatusBadRequest, codeValidation, "no day can be compared",
 		"only with archived days")
 	get("/summary", "2022-01-01", "2022-01-31").want(t, http.StatusBadRequest, codeTooOld, "2023-11-20") // the plan's own limit

@@ -54,6 +54,18 @@ func (p *Params) Previous() DateRange {
 	return p.Period.Previous()
 }
 
+// ComparableFrom returns the first day on which a period of as many days may begin for the one before it not to begin before a day.
+func (p *Params) ComparableFrom(day Date) Date {
+	if p.Compare == PreviousYear {
+		from := day.AddMonths(monthsOfYear)
+		if yearBefore(from) < day { // 29 February
+			from++
+		}
+		return from
+	}
+	return day + Date(p.Period.Days())
+}
+
 const monthsOfYear = 12
 
 func yearBefore(day Date) Date { return day.AddMonths(-monthsOfYear) }

@@ -220,6 +220,23 @@ func wantError(t *testing.T, e Endpoint, query string, w Window, code, message s
 	}
 }
 
+// The first day on which a period can begin whose previous one begins on or after a day.
+func TestComparableFrom(t *testing.T) {
+	for first := day("2024-01-01"); first <= day("2025-03-31"); first++ {
+		for _, compare := range []Comparison{PreviousPeriod, PreviousYear} {
+			p := &Params{Compare: compare, Period: Period{DateRange: DateRange{Start: first, End: first + 6}}}
+			begins := func(from Date) Date {
+				p.Period.DateRange = DateRange{Start: from, End: from + 6}
+				return p.Previous().Start
+			}
+			from := p.ComparableFrom(first)
+			if begins(from) < first || begins(from-1) >= first {
+				t.Errorf("%v with days from %s on: %s is not the first", compare, first, from)
+			}
+		}
+	}
+}
+
 func TestRetentionErrorNamesTheEarliestDay(t *testing.T) {
 	w := NewWindow(day("2026-06-13"), 36)
 	tooOld := func(e Endpoint, query, what, start string) {
