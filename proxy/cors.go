@@ -36,10 +36,13 @@ func (s sharing) allowed(origin []byte) string {
 
 const headerAllowOrigin = "Access-Control-Allow-Origin"
 
-// Lists of CORS headers. The first two answer a preflight; the last one is what a script may read besides the usual fields.
+// Lists of CORS headers. All but the last one answer a preflight, of the REST API or of the endpoint of agents; the last one is what a script
+// may read besides the usual fields.
 const (
 	sharedMethods = "GET, HEAD"
 	sharedFields  = "Authorization, Accept, Cache-Control, If-None-Match"
+	agentMethods  = "POST"
+	agentFields   = "Authorization, Accept, Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name"
 	exposedFields = "X-Request-Id, X-Cache, ETag, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
 		"X-Source, X-Stale-Reason, X-Truncated-By, X-Has-More, X-Date-Range, X-Note"
 	// preflightAge is how many seconds a browser may keep the answer to a preflight. Browsers keep it for two hours at most.
@@ -67,8 +70,9 @@ func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 		setHeader(header, "X-Content-Type-Options", "nosniff")
 		setHeader(header, fasthttp.HeaderVary, fasthttp.HeaderOrigin)
 		setHeader(header, headerAllowOrigin, origin)
-		setHeader(header, "Access-Control-Allow-Methods", sharedMethods)
-		setHeader(header, "Access-Control-Allow-Headers", sharedFields)
+		methods, fields := sharedAt(http.RequestURI())
+		setHeader(header, "Access-Control-Allow-Methods", methods)
+		setHeader(header, "Access-Control-Allow-Headers", fields)
 		setHeader(header, "Access-Control-Max-Age", preflightAge)
 		s.record(c, nil)
 	}
@@ -78,8 +82,22 @@ func isPreflight(http *fasthttp.RequestCtx) bool {
 	return http.IsOptions() && len(http.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
-// isShared reports whether pages of other origins may read what is at a path: the API, and not its reference.
-func isShared(path []byte) bool { return bytes.HasPrefix(path, []byte("/v1/")) }
+// sharedAt returns which methods and fields pages of other origins may use at a URI: those of the API, none for its reference.
+func sharedAt(uri []byte) (methods, fields string) {
+	if bytes.HasPrefix(uri, []byte("/v1/")) {
+		return sharedMethods, sharedFields
+	}
+	if path, _, _ := bytes.Cut(uri, []byte("?")); string(path) == pathMCP {
+		return agentMethods, agentFields
+	}
+	return "", ""
+}
+
+// isShared reports whether pages of other origins may read what is at a URI.
+func isShared(uri []byte) bool {
+	methods, _ := sharedAt(uri)
+	return methods != ""
+}
 
 // sharedOrigin returns the origin that may read the answer to a request, as Access-Control-Allow-Origin has it; empty: none.
 func (s *Server) sharedOrigin(http *fasthttp.RequestCtx) string {

@@ -28,12 +28,12 @@ func (w *world) exchange(method, key, path string, headers ...string) response {
 }
 
 // preflight sends what a browser asks before it sends a key to another origin, and returns the answer and its body.
-func (w *world) preflight(path, origin string) (*http.Response, []byte) {
+func (w *world) preflight(path, origin, method string) (*http.Response, []byte) {
 	w.t.Helper()
 	request, err := http.NewRequest(http.MethodOptions, w.base+path, nil)
 	w.must(err)
 	request.Header.Set("Origin", origin)
-	request.Header.Set("Access-Control-Request-Method", "GET")
+	request.Header.Set("Access-Control-Request-Method", method)
 	request.Header.Set("Access-Control-Request-Headers", "authorization")
 	answer, err := http.DefaultTransport.RoundTrip(request)
 	w.must(err)
@@ -64,7 +64,7 @@ func TestCORS204Preflight(t *testing.T) {
 	w := newWorld(t, shared(appOrigin, "http://localhost:5173"))
 	for _, path := range []string{"/v1/me", w.path("main", "/queries?limit=1"), "/v1/nothing"} {
 		for _, origin := range []string{appOrigin, "http://localhost:5173"} {
-			r, body := w.preflight(path, origin)
+			r, body := w.preflight(path, origin, "GET")
 			h := r.Header
 			if r.StatusCode != http.StatusNoContent || len(body) != 0 || h.Get("Access-Control-Allow-Origin") != origin || h.Get("Vary") != "Origin" ||
 				h.Get("Access-Control-Allow-Methods") != "GET, HEAD" || h.Get("Access-Control-Max-Age") != "7200" || h.Get("X-Request-Id") == "" ||
@@ -75,6 +75,33 @@ func TestCORS204Preflight(t *testing.T) {
 		}
 	}
 	w.wantUsage(t, "pro", 1, 1, 0) // by the request for the usage itself
+}
+
+// Agents in a page of a configured origin reach /mcp, too.
+func TestCORS204And200MCP(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shared(appOrigin))
+	answer, body := w.preflight(pathMCP, appOrigin, "POST")
+	h := answer.Header
+	if answer.StatusCode != http.StatusNoContent || len(body) != 0 || h.Get("Access-Control-Allow-Origin") != appOrigin ||
+		h.Get("Access-Control-Allow-Methods") != "POST" ||
+		h.Get("Access-Control-Allow-Headers") != "Authorization, Accept, Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name" {
+		t.Errorf("a preflight: %d %q %v", answer.StatusCode, body, h)
+	}
+	for _, c := range []struct {
+		key, origin string
+		status      int
+	}{{"pro", appOrigin, http.StatusOK}, {"revoked", appOrigin, http.StatusUnauthorized}, {"pro", "https://evil.example", http.StatusForbidden}} {
+		r := w.modern(c.key, "tools/call", map[string]any{"name": "get_account", "arguments": map[string]any{}}, "Origin", c.origin)
+		allowed := ""
+		if c.status != http.StatusForbidden {
+			allowed = appOrigin
+		}
+		if r.status != c.status || r.header.Get("Access-Control-Allow-Origin") != allowed || !strings.Contains(r.header.Get("Vary"), "Origin") ||
+			(r.header.Get("Access-Control-Expose-Headers") != "") != (allowed != "") {
+			t.Errorf("the key %s from %s: %d %v %s", c.key, c.origin, r.status, r.header, r.body)
+		}
+	}
 }
 
 // What is not a preflight of a configured origin is a wrong method, as without CORS.
@@ -173,7 +200,7 @@ func TestCORS200AnyOrigin(t *testing.T) {
 	w := newWorld(t, shared(AnyOrigin))
 	for _, origin := range []string{appOrigin, "null", "http://x.example"} {
 		wantShared(t, origin, w.exchange("GET", "pro", "/v1/me", "Origin", origin), "*", true)
-		if r, _ := w.preflight("/v1/me", origin); r.StatusCode != http.StatusNoContent || r.Header.Get("Access-Control-Allow-Origin") != "*" {
+		if r, _ := w.preflight("/v1/me", origin, "GET"); r.StatusCode != http.StatusNoContent || r.Header.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("a preflight from %s: %d %v", origin, r.StatusCode, r.Header)
 		}
 	}
