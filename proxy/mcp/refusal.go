@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -42,6 +43,7 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	decodeName(r.Header)
 	p := &plainText{ResponseWriter: w}
 	h.inner.ServeHTTP(p, r)
 	if p.status == 0 {
@@ -55,6 +57,19 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	refuse(w, p.status, id, code, message)
+}
+
+// decodeName decodes a Mcp-Name in base64, the form of names that a header field cannot have: the SDK compares it with the name in the message
+// as it is. What is no base64 stays, and is refused as another name.
+func decodeName(h http.Header) {
+	const field, prefix, suffix = "Mcp-Name", "=?base64?", "?="
+	value := h.Get(field)
+	if !strings.HasPrefix(value, prefix) || !strings.HasSuffix(value, suffix) || len(value) < len(prefix)+len(suffix) {
+		return
+	}
+	if name, err := base64.StdEncoding.DecodeString(value[len(prefix) : len(value)-len(suffix)]); err == nil {
+		h.Set(field, string(name))
+	}
 }
 
 // idOf returns the id of a request as JSON: null for a notification, a batch, and what cannot be an id.
