@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,5 +110,44 @@ func TestMCP200NewestOfOtherLists(t *testing.T) {
 	kept := w.wantNewest(t, content, text, "data.annotations", notes)
 	if call, from, to := older(t, content); call != "call again" || from != dayOf(notes[0]) || to != dayOf(notes[len(notes)-len(kept)-1]) {
 		t.Errorf("the cut annotations: %q, %s and %s", call, from, to)
+	}
+}
+
+// Of lists that have no next page, a result names the tools that have the rows that do not fit, or else the REST API.
+func TestMCP200WhereTheOtherRowsAre(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		var q struct {
+			StartDate  string   `json:"startDate"`
+			Dimensions []string `json:"dimensions"`
+		}
+		w.must(json.NewDecoder(r.Body).Decode(&q))
+		keys, more := []string{q.StartDate}, 0
+		if !slices.Equal(q.Dimensions, []string{"date"}) {
+			keys, more = nil, int(q.StartDate[len(q.StartDate)-1]) // other clicks in each period
+			for i := range 60 {
+				keys = append(keys, fmt.Sprintf("https://www.example.org/shop/%d/%s", i, strings.Repeat("x", 1500)))
+			}
+		}
+		rows := make([]string, len(keys))
+		for i, key := range keys {
+			rows[i] = fmt.Sprintf(`{"keys":["%s"],"clicks":%d,"impressions":100000,"position":3}`, key, (100-i)*(1+more))
+		}
+		mustWrite(rw, `{"rows":[`+strings.Join(rows, ",")+`]}`)
+	})
+	id := w.properties["prefix"].ID
+	for name, c := range map[string]struct {
+		arguments map[string]any
+		want      string
+	}{
+		"find_movers":  {map[string]any{"property": id, "dimension": "page", "limit": 50, "date_range": "last_7d"}, "The REST API has the other rows."},
+		"get_overview": {map[string]any{"property": id, "limit": 25, "date_range": "last_7d"}, "For the other rows call query_performance or find_movers."},
+	} {
+		content, text, failed := w.tool(t, "agency", name, c.arguments)
+		cut, _ := content["meta"].(map[string]any)["cut"].(map[string]any)
+		if how, _ := cut["how"].(string); failed || len(cut) < 2 || !strings.HasSuffix(how, c.want) || !strings.Contains(text, how) {
+			t.Errorf("%s: %v\n%.300s", name, content["meta"], text)
+		}
 	}
 }

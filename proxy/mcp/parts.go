@@ -36,6 +36,7 @@ func overview() tool {
 	params := append([]param{property()}, slices.DeleteFunc(of(translate.Movers()), func(p param) bool { return p.Name == "min_clicks" })...)
 	return tool{name: "get_overview", title: "One site at a glance", params: atMost(params, 25, overviewRows),
 		lists: []string{"data.series", "data.queries", "data.pages", "data.movers.gainers", "data.movers.losers"}, older: "get_timeseries",
+		single: "query_performance or find_movers",
 		about: "Totals, the previous period, each day, top queries and pages, and the queries with the largest gains and losses: begin here. " +
 			"A part that fails is named in meta.errors, and the others are there. Costs 5 requests and up to 4 live calls.",
 		parts: func(a *arguments) []step {

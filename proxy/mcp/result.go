@@ -181,7 +181,10 @@ func (t *tool) rest(c content, rows int) string {
 			return "For the next rows call again with offset " + strconv.Itoa(int(gjson.GetBytes(c, "meta.offset").Int())+rows) + "."
 		}
 	}
-	return "For the other rows ask for fewer days or a smaller limit, or use the tool of the single list."
+	if t.single != "" {
+		return "For the other rows call " + t.single + "."
+	}
+	return "The REST API has the other rows."
 }
 
 // olderThan says that a list of days has only its newest rows, and how to get the others. A day may have several rows, so that the last day

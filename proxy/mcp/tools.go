@@ -25,6 +25,8 @@ type tool struct {
 	// older is what to call, with start_date and end_date, for the rows that a cut list of days lacks: a tool, or "again" for the same one.
 	// "": no tool has them.
 	older string
+	// single are the tools of the single lists of a result that stands for several: for the rows that a cut list lacks. "": no tool has them.
+	single string
 	// columns are those of the text's tables; nil for all members of a row.
 	columns []string
 }
