@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"html/template"
 	"net"
 	"net/http"
@@ -194,7 +195,7 @@ func (s *Server) identity(client string, claims codeClaims) string {
 		Verified bool   `json:"email_verified,omitempty"`
 		Issued   int64  `json:"iat"`
 		Expires  int64  `json:"exp"`
-	}{"https://accounts.google.com", client, "1000000000000000000" + string(rune('0'+claims.User%10)), "", false, now.Unix(),
+	}{"https://accounts.google.com", client, fmt.Sprintf("1%020d", claims.User), "", false, now.Unix(),
 		now.Add(tokenLifetime).Unix()}
 	if slices.Contains(claims.Scopes, emailScope) {
 		body.Email, body.Verified = s.config.Users[claims.User].Email, true
