@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/translate"
 )
 
@@ -70,9 +72,10 @@ func ReadSearchConsole(files fs.FS, until translate.Date) (SearchConsoleExport, 
 	if err != nil {
 		return e, fmt.Errorf("%s: %w", name, err)
 	}
-	e.Notes = append(e.Notes, fmt.Sprintf("only the totals of %d days are imported, from %s", len(e.Totals), name))
+	e.Notes = append(e.Notes, fmt.Sprintf("only the totals of %s are imported, from %s", english.Plural(len(e.Totals), "day", ""), name))
 	if left > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("%d days after %s are left out: their figures still change", left, until))
+		e.Notes = append(e.Notes, fmt.Sprintf("%s after %s %s left out: figures of these days still change",
+			english.Plural(left, "day", ""), until, english.PluralWord(left, "is", "are")))
 	}
 	others := slices.DeleteFunc(names, func(other string) bool { return other == name || other == filtersFile })
 	if len(others) > 0 {

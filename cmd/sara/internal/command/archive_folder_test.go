@@ -209,7 +209,7 @@ func TestSearchConsoleExportsAreImported(t *testing.T) {
 	if done["rows_read"] != 2. || done["first_day"] != "2025-01-30" || done["days_archived"] != 2. {
 		t.Errorf("imported %v", done)
 	}
-	for _, want := range []string{"only the totals of 2 days are imported, from Dates.csv", "1 days after",
+	for _, want := range []string{"only the totals of 2 days are imported, from Dates.csv", "1 day after",
 		"Pages.csv, Queries.csv: not imported, because they have sums of the whole period"} {
 		if !strings.Contains(c.LastErrs, want) {
 			t.Errorf("it lacks %q:\n%s", want, c.LastErrs)

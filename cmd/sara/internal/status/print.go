@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"sara/cmd/sara/internal/console"
 )
@@ -144,8 +145,9 @@ func (s Archive) print(text *strings.Builder) error {
 	err := section(text, "ARCHIVE up to "+s.Anchor, s.Problem,
 		[]string{"GSC PROPERTY", "STATE", "LAST DAY", "DAYS BEHIND", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
-		fmt.Fprintf(text, "%d properties are collected: %d complete, %d late, %d failing; %d are not collected.%s\n", s.Counts.Properties,
-			s.Counts.Complete, s.Counts.Late, s.Counts.Failing, s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
+		fmt.Fprintf(text, "%s collected: %d complete, %d late, %d failing; %s not collected.%s\n",
+			english.Plural(s.Counts.Properties, "property is", "properties are"), s.Counts.Complete, s.Counts.Late, s.Counts.Failing,
+			english.Plural(s.Counts.Left, "is", "are"), shown(s.Counts.Properties+s.Counts.Left))
 	}
 	return err
 }
@@ -158,8 +160,9 @@ func (s Indexing) print(text *strings.Builder) error {
 	}
 	err := section(text, "INDEXING", s.Problem, []string{"GSC PROPERTY", "STATE", "REFRESHED", "DAYS OLD", "URLS", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
-		fmt.Fprintf(text, "%d properties are inspected: %d late, %d failing; %d are not inspected.%s\n", s.Counts.Properties, s.Counts.Late,
-			s.Counts.Failing, s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
+		fmt.Fprintf(text, "%s inspected: %d late, %d failing; %s not inspected.%s\n",
+			english.Plural(s.Counts.Properties, "property is", "properties are"), s.Counts.Late, s.Counts.Failing,
+			english.Plural(s.Counts.Left, "is", "are"), shown(s.Counts.Properties+s.Counts.Left))
 	}
 	return err
 }
