@@ -37,7 +37,7 @@ func databaseFaults() []fault {
 		{name: "PostgreSQL is slow", begin: func(_ context.Context, w *world) error { w.throttlePostgres(); return nil },
 			end: func(_ context.Context, w *world) error { return w.unthrottlePostgres() }},
 		{name: "PostgreSQL refuses writes", begin: readOnly("on"), end: readOnly("off")},
-		{name: "no key opens the credentials", cold: true, begin: statement(spoilCredentials), end: statement(restoreCredentials)},
+		{name: "no key opens the credentials", cold: recentDays, begin: statement(spoilCredentials), end: statement(restoreCredentials)},
 		{name: "PostgreSQL has no connection left", begin: func(_ context.Context, w *world) error { w.takeConnections(); return nil },
 			end: func(_ context.Context, w *world) error { w.jobs.Wait(); return nil }},
 	}
@@ -66,11 +66,11 @@ func readOnly(value string) func(context.Context, *world) error {
 
 func storeFaults() []fault {
 	return []fault{
-		{name: "the object store is away", begin: func(_ context.Context, w *world) error { return w.StopS3(w.S3) },
+		{name: "the object store is away", cold: recentDays, begin: func(_ context.Context, w *world) error { return w.StopS3(w.S3) },
 			end: func(_ context.Context, w *world) error { return w.StartS3(w.S3) }},
-		{name: "the object store is paused", begin: func(_ context.Context, w *world) error { return syscall.Kill(w.S3.PID(), syscall.SIGSTOP) },
+		{name: "the object store is paused", cold: recentDays, begin: func(_ context.Context, w *world) error { return syscall.Kill(w.S3.PID(), syscall.SIGSTOP) },
 			end: func(_ context.Context, w *world) error { return syscall.Kill(w.S3.PID(), syscall.SIGCONT) }},
-		{name: "an object is torn", short: true, begin: tearObject,
+		{name: "an object is torn", short: true, cold: allArchived, note: "damaged in the archive", begin: tearObject,
 			end: func(_ context.Context, w *world) error { return os.WriteFile(w.torn, w.whole, 0o600) }},
 	}
 }
@@ -91,7 +91,7 @@ func tearObject(_ context.Context, w *world) (err error) {
 func upstreamFaults() []fault {
 	list := []fault{}
 	add := func(name string, short bool, begin func(*world) error) {
-		list = append(list, fault{name: "the upstream " + name, short: short, cold: true,
+		list = append(list, fault{name: "the upstream " + name, short: short, cold: recentDays,
 			begin: func(_ context.Context, w *world) error { return begin(w) },
 			end: func(_ context.Context, w *world) error {
 				w.upstream.hang.Store(false)

@@ -15,7 +15,8 @@ type fault struct {
 	hold      time.Duration // at least; the options can lengthen it
 	loses     loss          // what it does to the counts in Redis
 	midnights int           // after each of them the day is granted again
-	cold      bool          // ask new questions too: stored figures must answer them
+	cold      days          // of new questions, asked from the beginning of the fault on, which must be answered too; nil: none
+	note      string        // that at least one of their answers must have
 	begin     func(context.Context, *world) error
 	end       func(context.Context, *world) error // undoes also what begin did in part; nil: it ends by itself
 }
@@ -30,6 +31,21 @@ func faults() []fault {
 	list = append(list, combinedFaults()...)
 	list = append(list, midnightFaults()...)
 	return append(list, setupFaults()...)
+}
+
+// days returns the days of the nth new question, from n = 1 on.
+type days func(n int, w *world) (start, end time.Time)
+
+// recentDays are in the live window, and in the archive.
+func recentDays(n int, w *world) (start, end time.Time) {
+	start = w.lastDay.AddDate(0, 0, -30-n%200)
+	return start, start.AddDate(0, 0, 5+n/200)
+}
+
+// allArchived are the days from the first archived one, which is before the live window, to one in the window.
+func allArchived(n int, w *world) (start, end time.Time) {
+	const live = archivedDays - 60
+	return w.archived(archivedDays), w.archived(1 + (live-n)%live)
 }
 
 func nothing(context.Context, *world) error { return nil }

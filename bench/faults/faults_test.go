@@ -110,6 +110,8 @@ func TestProblems(t *testing.T) {
 	f("170 admitted, at most 165", result{asked: 100, admitted: 170, bound: 15})
 	f("begin: no", result{asked: 100, err: errors.New("begin: no")})
 	f("not answered: 2 × 503 SERVICE_UNAVAILABLE", result{asked: 100, coldAsked: 9, coldFailed: map[string]int{"503 SERVICE_UNAVAILABLE": 2}})
+	f("none of 9 answers to new questions has the note \"damaged\"", result{asked: 100, coldAsked: 9, fault: fault{note: "damaged"}})
+	f("", result{asked: 100, coldAsked: 9, noted: 1, fault: fault{note: "damaged"}})
 	f("after 5s", result{asked: 100, slowest: 5 * time.Second})
 	f("after 5s", result{asked: 100, coldAsked: 1, coldSlowest: 5 * time.Second})
 }

@@ -7,7 +7,8 @@
 // simulated Search Console, behind a load balancer that obeys /readyz (package balancer). After the faults of single servers come those
 // of a Redis Sentinel, of a Redis Cluster, and of PgBouncer in transaction mode. During each fault, and until a second has passed
 // without a failure after it, four clients ask known questions (a known key, and answers that the replicas have), another one uses
-// up a day of 150 requests, and during faults of Search Console one more asks questions that are new, which the archive can answer.
+// up a day of 150 requests, and during faults of Search Console and of the store one more asks questions that are new, which the other of the two
+// can answer.
 //
 // The program prints a table with a line for each fault, and fails if less than 99.99 % of the known questions were answered, if
 // it took longer than a second until they were, if a new question was not answered, if any question took four seconds, or if a day was

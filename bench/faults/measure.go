@@ -29,6 +29,7 @@ type result struct {
 	admitted    int            // of the counted day
 	coldAsked   int
 	coldFailed  map[string]int
+	noted       int // of the new questions' answers have the fault's note
 	coldSlowest time.Duration
 	lastFailure time.Time
 	counted     []countedAnswer
@@ -49,7 +50,8 @@ func (r *result) share() float64 {
 // A trial is one fault under way.
 type trial struct {
 	*world
-	mu     sync.Mutex // guards the result
+	begun  chan struct{} // closed when the fault has begun
+	mu     sync.Mutex    // guards the result
 	result result
 }
 
@@ -58,14 +60,14 @@ func (w *world) try(ctx context.Context, f fault, account int) *result {
 	if w.timed {
 		pause(ctx, time.Until(w.settled))
 	}
-	t := &trial{world: w, result: result{fault: f, failed: map[string]int{}, coldFailed: map[string]int{}}}
+	t := &trial{world: w, begun: make(chan struct{}), result: result{fault: f, failed: map[string]int{}, coldFailed: map[string]int{}}}
 	asking, stop := context.WithCancel(ctx)
 	var clients sync.WaitGroup
 	for i := range askers {
 		clients.Go(func() { t.askKnown(asking, i) })
 	}
 	clients.Go(func() { t.count(asking, account) })
-	if f.cold {
+	if f.cold != nil {
 		clients.Go(func() { t.askCold(asking) })
 	}
 	pause(ctx, t.before)
@@ -91,6 +93,7 @@ func (t *trial) hold(ctx context.Context) error {
 	if err := t.bounded(ctx, f.begin); err != nil {
 		begun = fmt.Errorf("begin: %w", err)
 	} else {
+		close(t.begun)
 		pause(ctx, max(f.hold, t.world.hold))
 	}
 	if f.end == nil {
@@ -163,14 +166,15 @@ func (t *trial) count(ctx context.Context, account int) {
 	}
 }
 
-// askCold asks questions for the first time. What the archive holds must answer them within the balancer's patience of
-// a question that is not known.
+// askCold asks questions for the first time. They must be answered within the balancer's patience of a question that is not known.
 func (t *trial) askCold(ctx context.Context) {
 	const patience = 10 * time.Second
+	select {
+	case <-t.begun:
+	case <-ctx.Done():
+	}
 	for ctx.Err() == nil {
-		n := int(t.fresh.Add(1))
-		start := t.lastDay.AddDate(0, 0, -30-n%200)
-		end := start.AddDate(0, 0, 5+n/200)
+		start, end := t.result.fault.cold(int(t.fresh.Add(1)), t.world)
 		path := fmt.Sprintf("/v1/properties/%s/queries?start_date=%s&end_date=%s", domain, start.Format(time.DateOnly), end.Format(time.DateOnly))
 		a := t.ask(context.WithoutCancel(ctx), 0, path, patience)
 		t.mu.Lock()
@@ -178,6 +182,8 @@ func (t *trial) askCold(ctx context.Context) {
 		t.result.coldSlowest = max(t.result.coldSlowest, a.took)
 		if a.status != http.StatusOK {
 			t.result.coldFailed[a.code()]++
+		} else if strings.Contains(a.body, t.result.fault.note) {
+			t.result.noted++
 		}
 		t.mu.Unlock()
 		pause(ctx, 10*askEvery)
@@ -226,6 +232,9 @@ func (r *result) problems(o options) (broken []string) {
 	}
 	if len(r.coldFailed) > 0 {
 		broken = append(broken, "new questions were not answered:"+list(" ", r.coldFailed))
+	}
+	if r.fault.note != "" && r.noted == 0 {
+		broken = append(broken, fmt.Sprintf("none of %d answers to new questions has the note %q", r.coldAsked, r.fault.note))
 	}
 	if r.err != nil {
 		broken = append(broken, r.err.Error())

@@ -24,7 +24,7 @@ import (
 const (
 	replicas     = 3
 	domain       = "known.example"
-	archivedDays = 300
+	archivedDays = 540 // two months more than Search Console has
 	counted      = "counted"
 	countedADay  = 150
 	redisTimeout = 5 * time.Second // of each step of the bench itself
@@ -119,12 +119,15 @@ func (w *world) begin(ctx context.Context) error {
 	return w.warm(ctx)
 }
 
+// archived returns the nth archived day from the end.
+func (w *world) archived(n int) time.Time { return w.lastDay.AddDate(0, 0, 7-n) }
+
 // history returns archived totals, as CSV.
 func (w *world) history() []byte {
 	var csv bytes.Buffer
 	csv.WriteString("date,dimension,key,clicks,impressions,position\n")
 	for i := archivedDays; i >= 0; i-- {
-		day := w.lastDay.AddDate(0, 0, 7-i).Format(time.DateOnly)
+		day := w.archived(i).Format(time.DateOnly)
 		_, _ = fmt.Fprintf(&csv, "%s,total,,%d,%d,3\n%s,query,shoes,%d,%d,3\n", day, 5+i%7, 100+i, day, 5+i%7, 100+i) // never fails
 	}
 	return csv.Bytes()
