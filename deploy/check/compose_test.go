@@ -246,6 +246,7 @@ func testSecrets(t *testing.T, binary string) {
 	if readFile(t, filepath.Join(folder, "sara", "sara.yaml")) != first {
 		t.Error("a second start creates new secrets")
 	}
+	testInterruptedSecrets(t, folder, run)
 	testOlderSecrets(t, folder, first, run)
 	password := readFile(t, filepath.Join(folder, "postgres", "password"))
 	if len(password) < 40 || !strings.Contains(first, "://sara:"+password+"@") ||
@@ -262,6 +263,21 @@ func testSecrets(t *testing.T, binary string) {
 		"serve", "--check")
 	if err == nil || strings.Count(out, "refused") != 4 || strings.Contains(out, "SARA_SECRET_KEY") || strings.Contains(out, password) {
 		t.Errorf("%v, want only four refused connections:\n%s", err, out)
+	}
+}
+
+// testInterruptedSecrets checks that a start gives sara the settings that an interrupted one has left to root.
+func testInterruptedSecrets(t *testing.T, folder string, run func()) {
+	t.Helper()
+	file := filepath.Join(folder, "sara", "sara.yaml")
+	for _, path := range []string{filepath.Dir(file), file} {
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run()
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o400 {
+		t.Errorf("after an interruption the settings are %v, %v", info, err)
 	}
 }
 

@@ -36,7 +36,6 @@ EOF
 	give store 65532:65532
 	give grafana 472:0
 	mv sara/sara.yaml.part sara/sara.yaml
-	give sara 65532:65532
 fi
 
 # A set of an older version lacks the Redis of cached rows. The settings are replaced as a whole.
@@ -49,7 +48,6 @@ if ! grep -q '^redis_cache_url:' sara/sara.yaml; then
 	printf 'redis_cache_url: redis://sara:%s@redis-cache:6379\n' "$cache" >>sara/sara.yaml.part
 	give redis-cache 999:1000
 	mv -f sara/sara.yaml.part sara/sara.yaml
-	give sara 65532:65532
 fi
 
 # Each Redis has one user, sara, that may do what sara needs (deploy/redis), with the password of redis.conf. The lists of a new version
@@ -67,5 +65,7 @@ if grep -q '://:' sara/sara.yaml; then
 	chmod 0700 sara
 	sed 's|redis://:|redis://sara:|' sara/sara.yaml >sara/sara.yaml.part
 	mv -f sara/sara.yaml.part sara/sara.yaml
-	give sara 65532:65532
 fi
+
+# Also where an earlier run was interrupted right before this.
+give sara 65532:65532
