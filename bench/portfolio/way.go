@@ -142,6 +142,9 @@ func (s *site) list(ctx context.Context, keys int) (c cost, err error) {
 		if c.Refused, c.Wait, err = s.get(ctx, keys, "/v1/properties", query, &page); err != nil {
 			return c, err
 		}
+		if len(page.Data.Rows) == 0 {
+			return c, fmt.Errorf("the key reaches %d properties, not %d", len(s.ids), s.properties)
+		}
 		for _, row := range page.Data.Rows {
 			s.ids = append(s.ids, row.ID)
 		}
@@ -184,6 +187,7 @@ func (s *site) each(ctx context.Context, keys int, path string, query url.Values
 
 // portfolio reads the figures of all properties at once.
 func (s *site) portfolio(ctx context.Context, query url.Values) (c cost, err error) {
+	const attempts = 20
 	query.Set("limit", "200")
 	for offset := 0; offset < s.properties; offset += 200 {
 		query.Set("offset", strconv.Itoa(offset))
@@ -192,7 +196,7 @@ func (s *site) portfolio(ctx context.Context, query url.Values) (c cost, err err
 				Rows []struct{ Error *struct{ Code string } }
 			}
 		}
-		for {
+		for attempt := 1; ; attempt++ {
 			if c.Refused, c.Wait, err = s.get(ctx, 1, "/v1/portfolio", query, &page); err != nil {
 				return c, err
 			}
@@ -203,7 +207,10 @@ func (s *site) portfolio(ctx context.Context, query url.Values) (c cost, err err
 				}
 			}
 			if failed == 0 {
-				break // else what did not answer within the deadline is asked again
+				break
+			}
+			if attempt == attempts { // what did not answer within the deadline is asked again
+				return c, fmt.Errorf("after %d attempts, %d properties have no figures", attempts, failed)
 			}
 		}
 	}
