@@ -47,14 +47,7 @@ type Background struct {
 // keeps serving for the delay, drains the requests in flight, and closes the admin endpoints last. It calls ready once while it
 // serves; an error of ready stops the service.
 func (s *Service) Run(ctx context.Context, ready func(context.Context) error) error {
-	admin := &http.Server{
-		Handler:           s.Server.Admin(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as its client asks for
-		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
-	}
+	admin := s.newAdmin()
 	interrupt := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Server.Serve(s.Public) })
@@ -66,20 +59,15 @@ func (s *Service) Run(ctx context.Context, ready func(context.Context) error) er
 		return nil
 	})
 	serving, drained := context.WithCancel(context.WithoutCancel(ctx))
-	for _, job := range s.Background.Serving {
-		group.Go(func() error {
-			job(serving)
-			return nil
-		})
-	}
-	for _, job := range s.Background.Jobs {
-		group.Go(func() error {
+	start := func(ctx context.Context, jobs []func(context.Context)) {
+		for _, job := range jobs {
 			if job != nil {
-				job(ctx)
+				group.Go(func() error { job(ctx); return nil })
 			}
-			return nil
-		})
+		}
 	}
+	start(serving, s.Background.Serving)
+	start(ctx, s.Background.Jobs)
 	group.Go(func() error {
 		if err := ready(ctx); interrupt.Err() == nil {
 			return err
@@ -96,6 +84,18 @@ func (s *Service) Run(ctx context.Context, ready func(context.Context) error) er
 		return s.stop(context.WithoutCancel(ctx), admin, delay)
 	})
 	return group.Wait()
+}
+
+// newAdmin returns the server of the admin endpoints.
+func (s *Service) newAdmin() *http.Server {
+	return &http.Server{
+		Handler:           s.Server.Admin(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as its client asks for
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+	}
 }
 
 func serveAdmin(server *http.Server, listener net.Listener) error {
