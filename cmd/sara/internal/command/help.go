@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -13,11 +14,16 @@ import (
 // which most commands share.
 func explain(k *kong.Kong) error {
 	group := &kong.Group{Key: "settings", Title: "Settings, which the environment or the file of --config can have as well:"}
+	withoutFile := &kong.Group{Key: "settings", Title: "Settings, which the environment can have as well:"}
 	var explainNode func(*kong.Node)
 	explainNode = func(node *kong.Node) {
+		title := withoutFile
+		if slices.ContainsFunc(node.Flags, func(flag *kong.Flag) bool { return flag.Name == "config" }) {
+			title = group
+		}
 		for _, flag := range node.Flags {
 			if settings.IsSetting(flag.Value) {
-				flag.Group = group
+				flag.Group = title
 			}
 		}
 		if example := exampleOf(node); example != "" {

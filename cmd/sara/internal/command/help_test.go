@@ -54,6 +54,9 @@ func TestHelpShowsTheFlagsOfACommandBeforeTheSettings(t *testing.T) {
 		}
 		rest = after
 	}
+	if demo := c.OK("demo", "--help"); !strings.Contains(demo, "Settings, which the environment can have as well:") || strings.Contains(demo, "--config") {
+		t.Errorf("the help of demo, which reads no file of settings, names one:\n%s", demo)
+	}
 	if version := c.OK("--version"); !strings.HasPrefix(version, "sara ") || strings.Count(version, "\n") != 1 {
 		t.Errorf("--version prints %q", version)
 	}

@@ -28,7 +28,7 @@ func (mcpCommand) Help() string {
 	return `It is for programs that start MCP servers as processes: it reads their messages from standard input, forwards them to the server over HTTP, and
 writes the answers to standard output. Programs that connect to a URL need only the URL of /mcp and the key.
 
-The API key is in the variable SARA_API_KEY or in a file. It is no flag, because every user of a machine can read the command line of a process.
+The API key is in the variable SARA_API_KEY or in a file. It is not a flag, because every user of a machine can read the command line of a process.
 
 The guide "Agents" (/docs/guides/agents) shows how to add it to a program, and what to ask.`
 }
