@@ -77,16 +77,18 @@ func TestImagesAreNamedOnce(t *testing.T) {
 	}
 }
 
-// settingNames returns the settings in the help of sara serve.
+// settingNames returns the settings in the help of the server, and of the commands with settings of their own.
 func settingNames(t *testing.T, binary string) map[string]bool {
 	t.Helper()
-	help, err := sara(t, binary, nil, "serve", "--help")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, help)
-	}
 	names := make(map[string]bool)
-	for _, name := range settingPattern().FindAllString(help, -1) {
-		names[name] = true
+	for _, command := range [][]string{{"serve", "--help"}, {"key", "create", "--help"}} {
+		help, err := sara(t, binary, nil, command...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, help)
+		}
+		for _, name := range settingPattern().FindAllString(help, -1) {
+			names[name] = true
+		}
 	}
 	if len(names) < 20 {
 		t.Fatalf("too few settings: %v", slices.Sorted(maps.Keys(names)))
