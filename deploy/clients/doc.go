@@ -2,6 +2,6 @@
 // document that the built binary prints. The test compiles both, and calls a demo with them.
 //
 // It is a module of its own, so that sara does not depend on the generators. The generated files, golang/api/client.go and
-// typescript/generated, are not committed. The callers are: golang/client_test.go and typescript/client.test.ts are examples of
+// typescript/generated, are not committed. golang/client_test.go and typescript/client.test.ts, which call them, are examples of
 // how to use such clients.
 package clients
