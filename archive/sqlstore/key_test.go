@@ -204,7 +204,7 @@ func testRotateKey(t *testing.T, f *fixture) {
 	one := func(string) int { return 1 }
 	first := value(f.CreateKey(f.ctx, spec, one))(t)
 	f.time = f.time.Add(24 * time.Hour)
-	next, old, err := f.RotateKey(f.ctx, first.ID, keySpec("", "second").Hash, time.Hour)
+	next, old, err := f.RotateKey(f.ctx, first.ID, keySpec("", "second").Hash, time.Hour, 0)
 	wantNil(t, err)
 	ends, expires := f.time.Add(time.Hour), f.time.Add(30*24*time.Hour)
 	first.RevokedAt = &ends
@@ -219,15 +219,15 @@ func testRotateKey(t *testing.T, f *fixture) {
 
 	_, err = f.CreateKey(f.ctx, keySpec(p.ID, "another"), one) // the new key counts
 	refused[*KeyLimitError](t, err)
-	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour) // in its overlap
+	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour, 0) // in its overlap
 	refused[*ConflictError](t, err)
 	f.time = ends
-	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour) // revoked
+	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour, 0) // revoked
 	refused[*ConflictError](t, err)
 	f.time = expires
-	_, _, err = f.RotateKey(f.ctx, next.ID, keySpec("", "third").Hash, time.Hour) // expired
+	_, _, err = f.RotateKey(f.ctx, next.ID, keySpec("", "third").Hash, time.Hour, 0) // expired
 	refused[*ConflictError](t, err)
-	_, _, err = f.RotateKey(f.ctx, "nothing", keySpec("", "third").Hash, time.Hour)
+	_, _, err = f.RotateKey(f.ctx, "nothing", keySpec("", "third").Hash, time.Hour, 0)
 	refused[*NotFoundError](t, err)
 	equal(t, f.audited(AuditFilter{Limit: 1}), []string{"key.rotate"})
 }
@@ -273,7 +273,7 @@ func testRevokeKeys(t *testing.T, f *fixture) {
 	p, _ := f.acme()
 	f.person("acme", "bob@acme.example", "main")
 	first, _, third := f.key(p.Email, "first"), f.key("bob@acme.example", "second"), f.key(p.Email, "third")
-	_, _, err := f.RotateKey(f.ctx, third.ID, keySpec("", "fourth").Hash, time.Hour)
+	_, _, err := f.RotateKey(f.ctx, third.ID, keySpec("", "fourth").Hash, time.Hour, 0)
 	wantNil(t, err)
 	value(f.RevokeKey(f.ctx, first.ID))(t)
 	revoked := value(f.RevokeKeys(f.ctx, "ANN@acme.example"))(t)

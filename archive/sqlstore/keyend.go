@@ -79,8 +79,9 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 
 // RotateKey replaces a key by one with the same person, scopes, workspace, addresses and name, whose hash is given. The old key works for
 // the overlap, and then counts as revoked. The limit of the plan does not apply, because the old key no longer counts. A key that
-// is revoked or expired is a ConflictError. The new key expires as long after now as the old one did after its creation.
-func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, overlap time.Duration) (k, old APIKey, err error) {
+// is revoked or expired is a ConflictError. The new key expires as long after now as the old one did after its creation, but after at most
+// maxDays, if that is not 0.
+func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, overlap time.Duration, maxDays int) (k, old APIKey, err error) {
 	newKeyID, err := newID()
 	if err != nil {
 		return APIKey{}, APIKey{}, err
@@ -99,7 +100,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 		if err != nil {
 			return change{}, err
 		}
-		k = old.successor(newKeyID, now)
+		k = old.successor(newKeyID, now, maxDays)
 		// The foreign key may have no value, so it is copied.
 		_, err = tx.ExecContext(ctx, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, allowed_from, hash, created_at, expires_at)"+
 			" SELECT $1, person_id, workspace_id, name, scopes, allowed_from, $2, $3, $4 FROM api_keys WHERE id = $5",
@@ -133,13 +134,16 @@ func (k APIKey) notWorking(now time.Time) string {
 	return ""
 }
 
-// successor is the key that replaces k.
-func (k APIKey) successor(id string, now time.Time) APIKey {
+// successor is the key that replaces k. It expires after at most maxDays, if that is not 0.
+func (k APIKey) successor(id string, now time.Time, maxDays int) APIKey {
 	next := k
 	next.ID, next.CreatedAt, next.RevokedAt, next.LastUsed = id, now, nil, nil
 	if k.ExpiresAt != nil {
 		expires := now.Add(k.ExpiresAt.Sub(k.CreatedAt))
 		next.ExpiresAt = &expires
+	}
+	if latest := now.AddDate(0, 0, maxDays); maxDays > 0 && (next.ExpiresAt == nil || next.ExpiresAt.After(latest)) {
+		next.ExpiresAt = &latest
 	}
 	return next
 }

@@ -169,7 +169,7 @@ func (f *fixture) changeAccount(acme tenant) {
 	}, subject{key.ID})
 	f.touches("RecordKeyUses", func() error { return f.RecordKeyUses(ctx, map[string]time.Time{key.ID: f.time}) }, subject{key.ID})
 	f.touches("RotateKey", func() error {
-		return rotated(f.RotateKey(ctx, acme.keys[1].ID, keySpec("", "rotated").Hash, time.Hour))
+		return rotated(f.RotateKey(ctx, acme.keys[1].ID, keySpec("", "rotated").Hash, time.Hour, 0))
 	}, subject{acme.keys[1].ID}, subject{"api_keys map", p.ID, acme.keys[1].Name})
 	f.touches("RevokeKey", func() error {
 		k, err := f.RevokeKey(ctx, key.ID)

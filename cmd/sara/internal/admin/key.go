@@ -36,10 +36,11 @@ func (a Admin) CreateKey(ctx context.Context, options KeyOptions, spec sqlstore.
 }
 
 // RotateKey replaces a key by a new one, whose text it returns; the caller has the only copy. The new key works at once, on all
-// replicas, and the old one ends after the overlap.
-func (a Admin) RotateKey(ctx context.Context, prefix, id string, overlap time.Duration) (key, old sqlstore.APIKey, text string, err error) {
+// replicas, and expires after at most maxDays, if that is not 0. The old one ends after the overlap.
+func (a Admin) RotateKey(ctx context.Context, prefix, id string, overlap time.Duration, maxDays int) (
+	key, old sqlstore.APIKey, text string, err error) {
 	text, hash := policy.NewKey(prefix)
-	if key, old, err = a.Store.RotateKey(ctx, id, hash, overlap); err != nil {
+	if key, old, err = a.Store.RotateKey(ctx, id, hash, overlap, maxDays); err != nil {
 		return key, old, "", err
 	}
 	a.awaitKey()

@@ -98,7 +98,7 @@ func TestNewKeyWorksInAFloodOfUnknownKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	rotate := func(a admin.Admin, _ string) (sqlstore.APIKey, string, error) {
-		key, _, text, err := a.RotateKey(t.Context(), "sara", old.ID, time.Hour)
+		key, _, text, err := a.RotateKey(t.Context(), "sara", old.ID, time.Hour, 0)
 		old = key
 		return key, text, err
 	}

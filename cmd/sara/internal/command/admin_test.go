@@ -268,6 +268,16 @@ func TestKeyBounds(t *testing.T) {
 	if days := expiresIn(c, create("--name", "shorter", "--key-max-days", "90", "--expires-in-days", "30")); days != 30 {
 		t.Errorf("a key expires in %d days, want 30", days)
 	}
+	for created, want := range map[string]int{"90": 30, "20": 20} { // the old key's days, and the most
+		old := c.Object(clitest.KeyMembers+" key", create("--name", "of "+created, "--expires-in-days", created)...)
+		if days := expiresIn(c, []string{"key", "rotate", c.ID(old), "--key-max-days", "30"}); days != want {
+			t.Errorf("of a key with %s days, the next expires in %d days, want %d", created, days, want)
+		}
+	}
+	forever := c.Object(clitest.KeyMembers+" key", create("--name", "without end")...)
+	if days := expiresIn(c, []string{"key", "rotate", c.ID(forever), "--key-max-days", "30"}); days != 30 {
+		t.Errorf("of a key without end, the next expires in %d days, want 30", days)
+	}
 	c.Fails(ExitUsage, create("--name", "k", "--key-max-days", "90", "--expires-in-days", "91"), "--expires-in-days 91 is not a number of 1 to 90")
 	c.Fails(ExitError, create("--name", "k", "--key-max-days", "0"), "SARA_KEY_MAX_DAYS", "1 to 3650")
 	c.Fails(ExitUsage, create(), "--name")

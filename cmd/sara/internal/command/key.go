@@ -38,7 +38,7 @@ type keyRecord struct {
 }
 
 func (keyRecord) Header() []string {
-	return []string{"NAME", "SCOPES", "WORKSPACE", "FROM", "EXPIRES", "LAST USED", "REVOKED", "ID"}
+	return []string{"NAME", "SCOPES", "WORKSPACE", "FROM", "EXPIRES", "LAST USED", "REVOKED FROM", "ID"}
 }
 
 func (k keyRecord) Cells() []string {
@@ -255,6 +255,7 @@ func (c *keyRevoke) Run(ctx context.Context, con *console.Console) error {
 type keyRotate struct {
 	storeFlags
 	settings.Keys
+	settings.NewKeys
 	console.Output
 	KeyID   string        `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
 	Overlap time.Duration `default:"24h" help:"How long the old key still works, 0s to 720h; default: ${default}."`
@@ -271,7 +272,7 @@ func (c *keyRotate) Validate() error {
 
 func (c *keyRotate) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
-		key, old, text, err := admin.Admin{Store: store}.RotateKey(ctx, c.KeyPrefix.String(), c.KeyID, c.Overlap)
+		key, old, text, err := admin.Admin{Store: store}.RotateKey(ctx, c.KeyPrefix.String(), c.KeyID, c.Overlap, c.KeyMaxDays.N)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ type Keys struct {
 
 // NewKeys are the rules for keys that are created.
 type NewKeys struct {
-	KeyMaxDays Count `type:"setting" max:"3650" example:"90" placeholder:"DAYS" unset:"none: keys need not expire" help:"Every new key expires after so many days, 1 to 3650, or earlier; default: keys need not expire."`
+	KeyMaxDays Count `type:"setting" max:"3650" example:"90" placeholder:"DAYS" unset:"none: keys need not expire" help:"Every new key, a rotated one too, expires after so many days, 1 to 3650, or earlier; default: keys need not expire."`
 }
 
 // Public is the address of the API.
