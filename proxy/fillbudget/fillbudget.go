@@ -78,6 +78,7 @@ type Budget struct {
 	running    map[string]int
 	requests   turns
 	jobs       turns
+	lookAgain  bool // a dispatch is due because the heap was above its watermark
 }
 
 // New returns a Budget.
@@ -182,6 +183,21 @@ func (b *Budget) dispatch() {
 	}
 	for b.requests.waiting == 0 && b.grantNext(&b.jobs, pressed) {
 	}
+	if pressed && !b.lookAgain && b.requests.waiting+b.jobs.waiting > 0 {
+		b.lookAgain = true
+		time.AfterFunc(pressedPause, b.dispatchAgain)
+	}
+}
+
+// pressedPause is the time between two looks at a heap that is above its watermark while claims wait: none of them may end meanwhile, and
+// then nothing else would grant them anything once the heap is below.
+const pressedPause = 100 * time.Millisecond
+
+func (b *Budget) dispatchAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lookAgain = false
+	b.dispatch()
 }
 
 // grantNext grants the next claim whose turn it is and that fits. It reports false if there is none. blocked is set if large

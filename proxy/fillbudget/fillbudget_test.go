@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,5 +342,28 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		l.release("A")
+	})
+}
+
+// The last fill may end while the heap is above its watermark. Nothing but the garbage collector happens after that.
+func TestClaimsAreGrantedOnceTheHeapIsBelowItsWatermarkAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var pressed atomic.Bool
+		l := newLine(t, Config{Bytes: 400, Pressed: pressed.Load})
+		l.wait(t.Context(), "first", Claim{Account: "a", Bytes: 300})
+		began := time.Now()
+		l.wait(t.Context(), "second", Claim{Account: "b", Bytes: 300})
+		pressed.Store(true)
+		l.release("first")
+		if len(l.granted) != 1 {
+			t.Fatalf("granted above the watermark: %v", l.granted)
+		}
+		pressed.Store(false)
+		<-time.After(pressedPause)
+		synctest.Wait()
+		if waited := time.Since(began); !slices.Equal(l.granted, []string{"first", "second"}) {
+			t.Errorf("after %v, granted are %v; errors: %v", waited, l.granted, l.errs)
+		}
 	})
 }
