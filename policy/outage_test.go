@@ -463,3 +463,20 @@ func TestRequestsOfAnOutageCountAfterALossOfAReplicaThatHasEnded(t *testing.T) {
 	all(probe)
 	wanted(202)
 }
+
+// Whoever sees that the circuit is open lets the fallback decide. It must not divide what was left when the last outage began.
+func TestOutageBeginsBeforeTheFallbackDecides(t *testing.T) {
+	s := startRedisBudget(t, redistest.Single(t).URL(), redisOptions{replicas: 2})
+	s.fallback.mu.Lock() // the outage cannot begin
+	var opened sync.WaitGroup
+	opened.Go(func() { s.redisDown(errRedisDown) })
+	for range 10_000 {
+		runtime.Gosched()
+	}
+	if s.Degraded() {
+		t.Error("the fallback decides before the outage has begun")
+	}
+	s.fallback.mu.Unlock()
+	opened.Wait()
+	s.wantDegraded(t, true, 1)
+}

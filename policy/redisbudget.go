@@ -70,7 +70,8 @@ type RedisBudget struct {
 	losses          *lossLog
 	shares          *shares // of the goroutine of watch
 
-	degraded atomic.Bool // the circuit is open
+	switching sync.Mutex  // held while the circuit opens or closes
+	degraded  atomic.Bool // the circuit is open
 	// Of the goroutine of watch:
 	fullSync  bool // Redis may lack any count of this replica
 	sinceFull int  // ticks since it lacked none

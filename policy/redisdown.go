@@ -20,12 +20,16 @@ func (b *RedisBudget) Degraded() bool { return b.degraded.Load() }
 // an hour.
 func (b *RedisBudget) Notes() []string { return b.losses.notes() }
 
-// redisDown opens the circuit: from now on the fallback decides.
+// redisDown opens the circuit: from now on the fallback decides. The outage begins before: the fallback would divide what was left at the
+// beginning of the last one.
 func (b *RedisBudget) redisDown(err error) {
-	if !b.degraded.CompareAndSwap(false, true) {
+	b.switching.Lock()
+	defer b.switching.Unlock()
+	if b.degraded.Load() {
 		return
 	}
 	b.fallback.beginOutage()
+	b.degraded.Store(true)
 	b.metrics.degraded.Set(1)
 	b.config.Log.Warn("budgets: Redis is down; this replica admits its own share", slog.Any("error", err))
 }
@@ -83,10 +87,17 @@ func (b *RedisBudget) check(ctx context.Context) {
 	}
 	if b.rejoining++; b.rejoining == rejoinTicks || b.members.size() == 1 {
 		b.rejoining = 0
-		b.degraded.Store(false)
-		b.metrics.degraded.Set(0)
-		b.config.Log.Warn("budgets: Redis is back")
+		b.redisUp()
 	}
+}
+
+// redisUp closes the circuit.
+func (b *RedisBudget) redisUp() {
+	b.switching.Lock()
+	defer b.switching.Unlock()
+	b.degraded.Store(false)
+	b.metrics.degraded.Set(0)
+	b.config.Log.Warn("budgets: Redis is back")
 }
 
 // beat sends a heartbeat, and reports whether Redis has lost the one before.
