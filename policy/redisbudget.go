@@ -152,6 +152,7 @@ func (b *RedisBudget) Close() {
 	defer cancel()
 	if err := errors.Join(b.sync(ctx, false), b.members.leave(ctx, b.config.Client, b.replica)); err != nil {
 		b.config.Log.Warn("budgets: the last counts did not reach Redis", slog.Any("error", err))
+		b.save(context.Background(), math.MaxInt)
 	}
 }
 

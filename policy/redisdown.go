@@ -69,7 +69,7 @@ func (b *RedisBudget) check(ctx context.Context) {
 		}
 	}
 	lost, err := b.beat(ctx)
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // which shows nothing about Redis
 		b.redisDown(err) // so that this replica notices an outage that it has no request in
 	}
 	if b.sinceFull++; lost || b.sinceFull >= fullSyncTicks {
