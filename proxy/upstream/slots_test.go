@@ -108,3 +108,21 @@ func TestSlowBodyHoldsNoSlot(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A bug in the reader of rows must not end the process. The slot is free afterwards.
+func TestPanicOfTheReaderIsAnError(t *testing.T) {
+	t.Parallel()
+	q := newSlottedQuery(t, ok(strings.Repeat(" ", spaces)+emptyRows))
+	query := translate.Query{Site: site, Dimension: translate.ByPage, RowLimit: translate.WideSample}
+	_, err := q.client.query(t.Context(), q.account, queryCall{site: site, question: query.Body(), most: query.MaxBody(),
+		read: func(body io.Reader) (*translate.Rows, error) {
+			_, _ = io.CopyN(io.Discard, body, spaces) // takes a slot
+			panic("out of range")
+		}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "out of range") {
+		t.Errorf("got %v", err)
+	}
+	if q.takeAll() == 0 {
+		t.Error("the slot is still taken")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,7 +129,7 @@ func (t *transport) query(ctx context.Context, access string, q queryCall) (*tra
 	answers := make(chan answer, 1)
 	t.inflight.Go(func() {
 		defer fasthttp.ReleaseRequest(req)
-		rows, err := t.exchange(ctx, req, access, &q)
+		rows, err := t.safely(ctx, req, access, &q)
 		answers <- answer{rows, err}
 	})
 	select {
@@ -137,6 +138,16 @@ func (t *transport) query(ctx context.Context, access string, q queryCall) (*tra
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// safely is exchange, with a panic as an error: in the goroutine of an exchange, it would end the process.
+func (t *transport) safely(ctx context.Context, req *fasthttp.Request, access string, q *queryCall) (rows *translate.Rows, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rows, err = nil, fmt.Errorf("BUG: reading an answer panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return t.exchange(ctx, req, access, q)
 }
 
 // exchange sends req and reads the body of a 200 as it arrives.
