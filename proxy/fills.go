@@ -64,6 +64,7 @@ func (s *Server) setFill(f *fill, c *call, q translate.Query, calls *liveCallRes
 
 // reserve waits for the memory of the fill, and decides how many rows to ask for. No live call is charged before.
 func (f *fill) reserve(ctx context.Context) (release func(), err error) {
+	defer recoverPanic(&err)
 	ctx, span := spans.Start(ctx, "wait for memory")
 	defer span.End()
 	f.waits.Store(true)
@@ -78,11 +79,12 @@ func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 }
 
 // run calls the upstream, and keeps no more memory reserved than the rows take.
-func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
+func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
+	defer recoverPanic(&err)
 	if err := f.server.checkPlan(ctx, f.call, &f.query); err != nil {
 		return nil, err
 	}
-	rows, err := f.ask(ctx)
+	rows, err = f.ask(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -97,7 +99,6 @@ func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
 // ask queries the upstream. It runs on a context of its own and may outlive the request, so it must not read parts of the call that are
 // reused after the request.
 func (f *fill) ask(ctx context.Context) (rows *translate.Rows, err error) {
-	defer recoverPanic(&err)
 	var begun time.Time
 	rows, err = f.server.config.Upstream.Query(ctx, f.target(), f.query, func(ctx context.Context) error {
 		err := f.calls.Take(ctx)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -131,5 +132,18 @@ func TestFillBytes(t *testing.T) {
 	wide := translate.Query{Dimension: translate.ByPage, RowLimit: translate.WideSample}
 	if largest := wide.MaxBody() + fillOverhead; largest > leastFillBytes-leastFillBytes/8 {
 		t.Errorf("the least budget never admits a fill of %d bytes", largest)
+	}
+}
+
+// A fill runs on a goroutine of the cache, where a panic would end the process.
+func TestPanicInAFillIsItsError(t *testing.T) {
+	t.Parallel()
+	broken := &fill{query: translate.Query{Dimension: translate.ByQuery}} // of no server
+	_, reserveErr := broken.reserve(t.Context())
+	_, err := broken.run(t.Context())
+	for _, err := range []error{reserveErr, err} {
+		if _, ok := errors.AsType[*panicError](err); !ok {
+			t.Errorf("got %v", err)
+		}
 	}
 }
