@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"sync"
@@ -259,17 +260,34 @@ func getAll[T any](ctx context.Context, property string, months []monthObject, f
 			continue
 		}
 		group.Go(func() (err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = &loadPanic{p, debug.Stack()}
+				}
+			}()
 			if fetched[i], err = get(within, property, m); errors.As(err, &broken[i]) {
 				fetched[i], err = nil, nil
 			}
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
+	err = group.Wait()
+	if bug, ok := errors.AsType[*loadPanic](err); ok {
+		panic(bug)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(broken, func(e *ObjectError) bool { return e == nil }), nil
 }
+
+// A loadPanic carries a panic from a goroutine of getAll, where it would end the process, to the caller, who can recover from it.
+type loadPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *loadPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
 // DamagedReads returns how many times an object was needed and could not be used.
 func (h *History) DamagedReads() uint64 { return h.damagedReads.Load() }

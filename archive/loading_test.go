@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sara/archive/bucket"
+	"sara/translate"
 )
 
 // loadOnce has callers get the same key at the same time, the first of them with ctx, and returns their errors, that of the first first, and
@@ -67,4 +70,27 @@ func TestALoadIsRepeatedIfItsCallerLeaves(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A broken is a bucket whose reads panic.
+type broken struct{ bucket.Bucket }
+
+func (broken) Get(context.Context, string) ([]byte, string, error) { panic("out of range") }
+
+// Months are read on goroutines of their own, where a panic would end the process.
+func TestAPanicOfALoadReachesTheCaller(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t)
+	date := day(t, "2026-03-01")
+	if err := historyOf(t, HistoryConfig{Bucket: c}).Merge(t.Context(), testProperty,
+		[]Day{{Date: date, Dimension: translate.ByQuery, Rows: queries(1, 10), Final: true}}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if bug, ok := recover().(*loadPanic); !ok || bug.value != "out of range" {
+			t.Errorf("the caller recovers %v", bug)
+		}
+	}()
+	_, err := historyOf(t, HistoryConfig{Bucket: broken{c}}).Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0)
+	t.Errorf("no panic: %v", err)
 }
