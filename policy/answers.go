@@ -94,8 +94,8 @@ func (a *answer[V]) patience(now time.Time) time.Duration {
 	return max(0, refreshPatience-max(0, now.Sub(a.askedAt)))
 }
 
-// finish caches the result of a call that began at begun. If the call failed, it returns the cached answer while that is
-// usable.
+// finish caches the result of a call that began at begun, unless that of a later one, perhaps for another version, has come first. If the
+// call failed, it returns the cached answer while that is usable.
 func (c *answers[K, V]) finish(begun time.Time, key K, version version, value V, err error) (answer[V], error) {
 	a := answer[V]{value: value, err: err, loadedAt: begun, triedAt: begun, version: version}
 	if err != nil && !errors.Is(err, ErrUnknown) {
@@ -107,7 +107,9 @@ func (c *answers[K, V]) finish(begun time.Time, key K, version version, value V,
 		a = stale
 		a.triedAt = now
 	}
-	c.put(key, a)
+	if later, ok := c.positive.Peek(key); !ok || !later.loadedAt.After(a.loadedAt) || later.loadedAt.After(c.now()) { // by a clock that was set back
+		c.put(key, a)
+	}
 	return a, nil
 }
 

@@ -312,3 +312,31 @@ func TestReadsSeeEarlierWrites(t *testing.T) {
 		t.Errorf("after all writes: %+v, %v", grant, err)
 	}
 }
+
+// A change is published while the database takes long to tell its edition. What is known since the change must stay usable: the database
+// may be about to go away.
+func TestSlowAnswerDoesNotReplaceALaterOne(t *testing.T) {
+	t.Parallel()
+	before, after := version{knownChanges: 1}, version{knownChanges: 2}
+	slow, asked := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	c := newCache(time.Now, editionTTL, 1, func(context.Context, string) (uint64, error) {
+		if calls.Add(1) > 1 {
+			return 8, nil
+		}
+		close(asked)
+		<-slow
+		return 7, nil
+	})
+	var first sync.WaitGroup
+	first.Go(func() { _, _ = c.get(t.Context(), "edition", before) })
+	<-asked
+	if edition, err := c.get(t.Context(), "edition", after); edition != 8 || err != nil {
+		t.Fatalf("edition %d, %v", edition, err)
+	}
+	close(slow)
+	first.Wait()
+	if known, ok := c.cached(time.Now(), "edition", after); !ok || known.value != 8 {
+		t.Errorf("known is %+v", known)
+	}
+}
