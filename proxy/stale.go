@@ -23,8 +23,10 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		learned, err := s.learnDays(ctx, c, q, part, found)
 		switch {
 		case err == nil:
+			if learned != part { // which is the caller's: a hedged request goes on with it if this fails
+				defer learned.release()
+			}
 			part = learned
-			defer part.release()
 		case errors.Is(err, errPlanOutdated):
 			copied = false // the copies are not of the rows that are needed
 		default:

@@ -2,12 +2,18 @@ package proxy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"sara/archive"
+	"sara/archive/bucket"
 	"sara/policy"
+	"sara/proxy/cache"
+	"sara/proxy/cpubound"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
@@ -255,4 +261,54 @@ func TestServerSharesCooldownsWithJobs(t *testing.T) {
 	close(leave)
 	(<-answered).ok(t)
 	w.await(t, "the end of the fill", func() bool { return !w.server.Busy() })
+}
+
+// A hedged request that cannot be answered from copies, because its time is over, goes on with what it has read from the archive.
+func TestFallBackLeavesTheArchivePartToItsCaller(t *testing.T) {
+	t.Parallel()
+	folder, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := archive.NewHistory(archive.HistoryConfig{Bucket: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	days := make([]archive.Day, 0, largeDays+1)
+	first := translate.NewDate(2024, time.January, 1)
+	for d := range cap(days) {
+		var rows translate.RowsBuilder
+		for i := range archive.TopRows {
+			rows.Add(fmt.Appendf(nil, "query %d of day %d", i, d), translate.Metrics{Clicks: 1, Impressions: 1, Position: 1})
+		}
+		days = append(days, archive.Day{Date: first + translate.Date(d), Dimension: translate.ByQuery, Rows: rows.Rows(), Final: true})
+	}
+	if err := history.Merge(t.Context(), "p", days); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := history.Sum(t.Context(), "p", translate.ByQuery, translate.DateRange{Start: first, End: days[len(days)-1].Date})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := &archivePart{parts: []translate.Part{sum.Sums}, sums: []archive.Result{sum}}
+	defer part.release()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	slots, taken := cpubound.New(), 0
+	for slots.Acquire(over) == nil { // until none is left
+		taken++
+	}
+	defer func() {
+		for range taken {
+			slots.Release()
+		}
+	}()
+	s, c := &Server{largeWork: newLargeWork(slots)}, &call{params: &translate.Params{}}
+	q := &reportRequest{report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1}, fetches: []translate.Fetch{{By: translate.ByQuery}}}
+	if _, err := s.fallBack(over, c, q, part, make([]cache.Found, 1), lateError{reasonSlow}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	if part.parts == nil || part.sums == nil || part.sums[0].Sums == nil {
+		t.Error("the memory of the part was given up")
+	}
 }
