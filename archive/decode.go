@@ -94,10 +94,14 @@ func (o *object) openGroups(file *parquet.File) error {
 // usualKeySize estimates the size of the distinct keys, with their sums, for each row.
 const usualKeySize = 24
 
+// errPanicked is the reason of a dimension whose decoding has panicked once.
+var errPanicked = errors.New("BUG: decoding it panicked")
+
 // table decodes a dimension on first use and memoizes it.
 func (o *object) table(by translate.Dimension) (*table, error) {
 	t := &o.tables[by]
 	t.once.Do(func() {
+		t.err = o.damaged(by, errPanicked) // for those who ask again after a panic
 		t.table, _, t.err = o.decode(by)
 		t.err = o.damaged(by, t.err)
 		t.decoded.Store(t.err == nil)

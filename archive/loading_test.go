@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"sara/archive/bucket"
 	"sara/translate"
 )
@@ -93,4 +95,27 @@ func TestAPanicOfALoadReachesTheCaller(t *testing.T) {
 	}()
 	_, err := historyOf(t, HistoryConfig{Bucket: broken{c}}).Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0)
 	t.Errorf("no panic: %v", err)
+}
+
+// A panicking is a row group that cannot be read.
+type panicking struct{ parquet.RowGroup }
+
+func (panicking) NumRows() int64 { panic("out of range") }
+
+// A table whose decoding has panicked is no empty table to those who ask again.
+func TestATableThatPanickedStaysAnError(t *testing.T) {
+	t.Parallel()
+	o := &object{name: "history.parquet"}
+	o.groups[translate.ByQuery] = panicking{}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_, _ = o.table(translate.ByQuery) // it panics
+	}()
+	if _, err := o.table(translate.ByQuery); !errors.Is(err, errPanicked) {
+		t.Errorf("the second time: %v", err)
+	}
 }
