@@ -30,7 +30,7 @@ type Backup struct {
 func Open(ctx context.Context, folder string) (*Backup, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the folder of the backup: %w", err)
 	}
 	b := &Backup{root: root}
 	if err := b.check(ctx); err != nil {

@@ -113,7 +113,7 @@ func TestDamagedBackupsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.OK("backup", c.Path("backup"))
-	c.Fails(ExitError, []string{"restore", c.Path("nowhere")}, "nowhere")
+	c.Fails(ExitError, []string{"restore", c.Path("nowhere")}, "open the folder of the backup", "nowhere")
 	c.Fails(ExitError, []string{"restore", c.Folder}, "it has no manifest.json")
 	c.With("SARA_ARCHIVE_URL="+c.Path("nowhere")).Fails(ExitError, []string{"backup", c.Path("other")}, "SARA_ARCHIVE_URL: there is no folder")
 	damage := func(name string, change func(string) string, want string) {
