@@ -287,6 +287,18 @@ func TestALossIsNotTakenForALease(t *testing.T) {
 	w.wantCounted(used+2, leased)
 }
 
+// A lease does not outlive its day, also if the first write of the next one is the late refund of a live call.
+func TestALeaseIsForgottenByTheRefundOfAnotherDay(t *testing.T) {
+	w := newLeaseWorld(t, 2)
+	w.together(w.replicas[0], "key", 10)
+	yesterday := w.clock.now()
+	w.advance(24 * time.Hour)
+	w.replicas[1].RefundLiveCalls("account", 1, yesterday)
+	if usage := w.together(w.replicas[1], "other", 1).usage; usage.RequestsToday != 1 {
+		t.Errorf("Redis has counted %+v", usage)
+	}
+}
+
 // A lease that lapsed in an earlier hour counts in the day only.
 func TestALeaseLapsesInItsHour(t *testing.T) {
 	w := newLeaseWorld(t, 2)

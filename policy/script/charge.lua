@@ -27,5 +27,8 @@ calls = math.max(calls, -used)
 local function add(has, n) return string.format('%d', math.max(has, d * window) + n) end
 redis.call('HSET', KEYS[1], 'h', h, 'hn', inHour, 'd', d, 'dn', inDay, 'cn', used + calls,
   charged, add(hasCharged, math.max(calls, 0)), returned, add(hasReturned, math.max(-calls, 0)))
-if newDay then redis.call('EXPIRE', KEYS[1], 172800) end
+if newDay then -- what is leased does not outlive its day
+  redis.call('HSET', KEYS[1], 'ln', 0)
+  redis.call('EXPIRE', KEYS[1], 172800)
+end
 return {seconds, micros, 0, calls, used + calls}
