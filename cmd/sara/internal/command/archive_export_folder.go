@@ -42,7 +42,7 @@ func nameFolders(properties, stored []sqlstore.Property) []partition {
 	})
 }
 
-// writeProperties writes the list of the properties that have files in the folder.
+// writeProperties writes the list of the folder's properties.
 func writeProperties(folder string, list []partition) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -60,8 +60,9 @@ func writeProperties(folder string, list []partition) error {
 	})
 }
 
-// removeStale deletes what an earlier export in the folder has of properties that were removed since, or that have another name in this one: the
-// folder is read as one table, which would count them too. It returns those whose files stay although they are not exported now.
+// removeStale renames the folder of a property that an earlier export has under another name than this one, unless this one has the property's
+// new folder already. It deletes that one then, and those of properties that were removed or whose name another one has now: the whole is read as
+// one table, which would count them too. It returns the properties whose files stay although they are not exported now.
 func removeStale(con *console.Console, folder string, exported []partition, stored []sqlstore.Property) (kept []partition, err error) {
 	root, err := os.OpenRoot(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,26 +74,38 @@ func removeStale(con *console.Console, folder string, exported []partition, stor
 	defer func() { _ = root.Close() }() // it was only opened
 	earlier := earlierExport(root)
 	for _, name := range slices.Sorted(maps.Keys(earlier)) {
-		folder := filepath.Join(folder, partitionPrefix+name)
-		if _, err := root.Stat(partitionPrefix + name); err != nil {
+		part := partition{name: name}
+		if !exists(root, part) {
 			continue
 		}
 		id := earlier[name]
-		renewed := slices.ContainsFunc(exported, func(p partition) bool { return p.name == name && p.property.ID == id })
-		replaced := slices.ContainsFunc(exported, func(p partition) bool { return p.name == name || p.property.ID == id })
+		now := slices.IndexFunc(exported, func(p partition) bool { return p.property.ID == id })
+		taken := slices.ContainsFunc(exported, func(p partition) bool { return p.name == name })
 		at := slices.IndexFunc(stored, func(p sqlstore.Property) bool { return p.ID == id })
+		done := ""
 		switch {
-		case renewed:
-		case at >= 0 && !replaced:
+		case now >= 0 && exported[now].name == name:
+		case now >= 0 && !exists(root, exported[now]):
+			done, err = "renamed to "+exported[now].folder(), root.Rename(part.folder(), exported[now].folder())
+		case now < 0 && at >= 0 && !taken:
 			kept = append(kept, partition{name, stored[at]})
 		default:
-			if err := root.RemoveAll(partitionPrefix + name); err != nil {
-				return nil, err
-			}
-			_, _ = fmt.Fprintf(con.Stderr, "sara: deleted %s: its property was removed, or has another name now\n", folder) // the export goes on without it
+			done, err = "deleted: its property was removed, or has another name now", root.RemoveAll(part.folder())
+		}
+		if err != nil {
+			return nil, err
+		}
+		if done != "" {
+			_, _ = fmt.Fprintf(con.Stderr, "sara: %s is %s\n", filepath.Join(folder, part.folder()), done) // the export goes on without it
 		}
 	}
 	return kept, nil
+}
+
+// exists reports whether an export has files of a property.
+func exists(root *os.Root, p partition) bool {
+	_, err := root.Stat(p.folder())
+	return err == nil
 }
 
 // earlierExport returns the ids of the properties in an export by name; empty if there is none, or none that can be read.
