@@ -93,7 +93,8 @@ func TestAPanicOfALoadReachesTheCaller(t *testing.T) {
 			t.Errorf("the caller recovers %v", bug)
 		}
 	}()
-	_, err := historyOf(t, HistoryConfig{Bucket: broken{c}}).Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0)
+	_, err := historyOf(t, HistoryConfig{Bucket: broken{c}}).Read(t.Context(), testProperty, translate.ByQuery,
+		translate.DateRange{Start: date, End: date}, 0)
 	t.Errorf("no panic: %v", err)
 }
 
