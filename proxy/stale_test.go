@@ -304,7 +304,8 @@ func TestFallBackLeavesTheArchivePartToItsCaller(t *testing.T) {
 		}
 	}()
 	s, c := &Server{largeWork: newLargeWork(slots)}, &call{params: &translate.Params{}}
-	q := &reportRequest{report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1}, fetches: []translate.Fetch{{By: translate.ByQuery}}}
+	q := &reportRequest{report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1},
+		fetches: []translate.Fetch{{By: translate.ByQuery}}}
 	if _, err := s.fallBack(over, c, q, part, make([]cache.Found, 1), lateError{reasonSlow}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}

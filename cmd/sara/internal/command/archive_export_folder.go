@@ -60,9 +60,9 @@ func writeProperties(folder string, list []partition) error {
 	})
 }
 
-// removeStale renames the folder of a property that an earlier export has under another name than this one, unless this one has the property's
-// new folder already. It deletes that one then, and those of properties that were removed or whose name another one has now: the whole is read as
-// one table, which would count them too. It returns the properties whose files stay although they are not exported now.
+// removeStale keeps what an earlier export in the folder has from being counted under two names, or for no property: the folder is read as one
+// table. If a property has another name now, its folder gets that name, or is deleted where a folder has it already. Those of properties that
+// were removed are deleted. It returns the properties whose files stay although they are not exported now.
 func removeStale(con *console.Console, folder string, exported []partition, stored []sqlstore.Property) (kept []partition, err error) {
 	root, err := os.OpenRoot(folder)
 	if errors.Is(err, fs.ErrNotExist) {
