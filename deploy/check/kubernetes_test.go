@@ -20,6 +20,13 @@ func (m manifest) text(path ...string) string {
 	return value
 }
 
+// program returns the program to which the object belongs.
+func (m manifest) program() string {
+	labels, _ := m.at("metadata", "labels").(map[string]any)
+	program, _ := labels["app.kubernetes.io/name"].(string)
+	return program
+}
+
 // at returns the value of a field, or nil.
 func (m manifest) at(path ...string) any {
 	var value any = map[string]any(m)
@@ -125,20 +132,37 @@ func TestInvalidManifestsAreRejected(t *testing.T) {
 		"none of the allowed types")
 }
 
-// only returns the only object of a kind.
+// only returns the only object of a kind that belongs to sara itself.
 func only(t *testing.T, manifests []manifest, kind string) manifest {
+	t.Helper()
+	return onlyOf(t, manifests, "sara", kind)
+}
+
+// onlyOf returns the only object of a kind that belongs to a program.
+func onlyOf(t *testing.T, manifests []manifest, program, kind string) manifest {
 	t.Helper()
 	var found manifest
 	for _, m := range manifests {
-		if m.text("kind") == kind {
+		if m.text("kind") == kind && m.program() == program {
 			if found != nil {
-				t.Fatalf("several objects of kind %s", kind)
+				t.Fatalf("several objects of kind %s of %s", kind, program)
 			}
 			found = m
 		}
 	}
 	if found == nil {
-		t.Fatalf("no object of kind %s", kind)
+		t.Fatalf("no object of kind %s of %s", kind, program)
+	}
+	return found
+}
+
+// all returns the objects of a kind.
+func all(manifests []manifest, kind string) []manifest {
+	var found []manifest
+	for _, m := range manifests {
+		if m.text("kind") == kind {
+			found = append(found, m)
+		}
 	}
 	return found
 }
@@ -157,28 +181,32 @@ func each(list any) []manifest {
 
 func TestPodsAreConfined(t *testing.T) {
 	for _, folder := range kustomizations(t) {
-		pod := manifest(only(t, render(t, folder), "Deployment").at("spec", "template", "spec").(map[string]any))
-		for field, want := range map[string]any{"runAsNonRoot": true, "runAsUser": 65532.0} {
-			if got := pod.at("securityContext", field); got != want {
-				t.Errorf("%s: %s is %v, want %v", folder, field, got, want)
-			}
+		for _, deployment := range all(render(t, folder), "Deployment") {
+			checkConfined(t, folder+": "+deployment.program(), deployment.at("spec", "template", "spec").(map[string]any))
 		}
-		if pod.text("securityContext", "seccompProfile", "type") != "RuntimeDefault" || pod.at("automountServiceAccountToken") != false ||
-			pod.at("enableServiceLinks") != false {
-			t.Errorf("%s: the pod lacks a seccomp profile, or gets a token or service variables", folder)
+	}
+}
+
+func checkConfined(t *testing.T, name string, pod manifest) {
+	t.Helper()
+	if user, _ := pod.at("securityContext", "runAsUser").(float64); pod.at("securityContext", "runAsNonRoot") != true || user == 0 {
+		t.Errorf("%s: the pod may run as root: %v", name, pod["securityContext"])
+	}
+	if pod.text("securityContext", "seccompProfile", "type") != "RuntimeDefault" || pod.at("automountServiceAccountToken") != false ||
+		pod.at("enableServiceLinks") != false {
+		t.Errorf("%s: the pod lacks a seccomp profile, or gets a token or service variables", name)
+	}
+	for _, c := range append(each(pod["initContainers"]), each(pod["containers"])...) {
+		confined := c.at("securityContext", "readOnlyRootFilesystem") == true && c.at("securityContext", "allowPrivilegeEscalation") == false &&
+			fmt.Sprint(c.at("securityContext", "capabilities", "drop")) == "[ALL]"
+		if !confined {
+			t.Errorf("%s: container %s is not confined: %v", name, c.text("name"), c["securityContext"])
 		}
-		for _, c := range append(each(pod["initContainers"]), each(pod["containers"])...) {
-			confined := c.at("securityContext", "readOnlyRootFilesystem") == true && c.at("securityContext", "allowPrivilegeEscalation") == false &&
-				fmt.Sprint(c.at("securityContext", "capabilities", "drop")) == "[ALL]"
-			if !confined {
-				t.Errorf("%s: container %s is not confined: %v", folder, c.text("name"), c["securityContext"])
-			}
-			if c.text("resources", "limits", "memory") == "" || c.text("resources", "requests", "cpu") == "" {
-				t.Errorf("%s: container %s has no resources", folder, c.text("name"))
-			}
-			if !isPinned(c.text("image")) {
-				t.Errorf("%s: the image %s is not pinned", folder, c.text("image"))
-			}
+		if c.text("resources", "limits", "memory") == "" || c.text("resources", "requests", "cpu") == "" {
+			t.Errorf("%s: container %s has no resources", name, c.text("name"))
+		}
+		if !isPinned(c.text("image")) {
+			t.Errorf("%s: the image %s is not pinned", name, c.text("image"))
 		}
 	}
 }
@@ -245,18 +273,26 @@ func TestPodSettingsAreConsistent(t *testing.T) {
 				t.Errorf("%s: the %s does not use the admin listener", folder, probe)
 			}
 		}
-		checkReferences(t, folder, manifests, container)
+		checkReferences(t, folder, manifests)
 	}
 }
 
-// checkReferences checks that the ports and labels in other objects exist in the pods.
-func checkReferences(t *testing.T, folder string, manifests []manifest, container manifest) {
+// checkReferences checks that the ports and labels in other objects exist in the pods of their program.
+func checkReferences(t *testing.T, folder string, manifests []manifest) {
 	t.Helper()
-	ports := make(map[string]bool)
-	for _, port := range each(container["ports"]) {
-		ports[port.text("name")] = true
+	ports := make(map[string]map[string]bool) // by program, and of all programs
+	ports[""] = make(map[string]bool)
+	labels := make(map[string]map[string]any)
+	for _, deployment := range all(manifests, "Deployment") {
+		program := deployment.program()
+		labels[program], _ = deployment.at("spec", "template", "metadata", "labels").(map[string]any)
+		ports[program] = make(map[string]bool)
+		for _, container := range each(deployment.at("spec", "template", "spec", "containers")) {
+			for _, port := range each(container["ports"]) {
+				ports[program][port.text("name")], ports[""][port.text("name")] = true, true
+			}
+		}
 	}
-	labels := only(t, manifests, "Deployment").at("spec", "template", "metadata", "labels").(map[string]any)
 	selects := func(m manifest, path ...string) {
 		t.Helper()
 		selector, _ := m.at(path...).(map[string]any)
@@ -264,9 +300,15 @@ func checkReferences(t *testing.T, folder string, manifests []manifest, containe
 			t.Errorf("%s: %s %s selects any pod", folder, m.text("kind"), m.text("metadata", "name"))
 		}
 		for name, value := range selector {
-			if labels[name] != value {
-				t.Errorf("%s: %s selects %s=%v, but pods have %v", folder, m.text("kind"), name, value, labels)
+			if labels[m.program()][name] != value {
+				t.Errorf("%s: %s selects %s=%v, but pods have %v", folder, m.text("kind"), name, value, labels[m.program()])
 			}
+		}
+	}
+	has := func(m manifest, program string, port any) {
+		t.Helper()
+		if name, ok := port.(string); ok && !ports[program][name] {
+			t.Errorf("%s: the %s has the port %q, which pods lack", folder, m.text("kind"), name)
 		}
 	}
 	for _, m := range manifests {
@@ -274,41 +316,22 @@ func checkReferences(t *testing.T, folder string, manifests []manifest, containe
 		case "Service":
 			selects(m, "spec", "selector")
 			for _, port := range each(m.at("spec", "ports")) {
-				if !ports[port.text("targetPort")] {
-					t.Errorf("%s: a Service has the port %q, which pods lack", folder, port.text("targetPort"))
-				}
+				has(m, m.program(), port["targetPort"])
 			}
 		case "Deployment", "PodDisruptionBudget":
 			selects(m, "spec", "selector", "matchLabels")
 		case "NetworkPolicy":
 			selects(m, "spec", "podSelector", "matchLabels")
-			for _, rule := range append(each(m.at("spec", "ingress")), each(m.at("spec", "egress"))...) {
+			for _, rule := range each(m.at("spec", "ingress")) {
 				for _, port := range each(rule["ports"]) {
-					if name, ok := port["port"].(string); ok && !ports[name] {
-						t.Errorf("%s: the NetworkPolicy has the port %q, which pods lack", folder, name)
-					}
+					has(m, m.program(), port["port"])
+				}
+			}
+			for _, rule := range each(m.at("spec", "egress")) {
+				for _, port := range each(rule["ports"]) {
+					has(m, "", port["port"])
 				}
 			}
 		}
-	}
-}
-
-// Clients reach the Service, and nothing else, over TLS at the address that answers name.
-func TestIngressLeadsToTheAPI(t *testing.T) {
-	manifests := render(t, "../kubernetes/overlays/ingress")
-	ingress := only(t, manifests, "Ingress")
-	host := strings.TrimPrefix(podEnvironment(t, manifests)["SARA_BASE_URL"], "https://")
-	rules, tls := each(ingress.at("spec", "rules")), each(ingress.at("spec", "tls"))
-	if len(rules) != 1 || rules[0].text("host") != host || len(tls) != 1 || fmt.Sprint(tls[0].at("hosts")) != fmt.Sprint([]any{host}) ||
-		tls[0].text("secretName") == "" {
-		t.Errorf("the Ingress has the rules %v and TLS %v, clients use %s", rules, tls, host)
-	}
-	for _, path := range each(rules[0].at("http", "paths")) {
-		if path.text("backend", "service", "name") != "sara" || path.text("backend", "service", "port", "name") != "api" {
-			t.Errorf("the Ingress leads to %v", path)
-		}
-	}
-	if environment := podEnvironment(t, manifests); environment["SARA_TRUSTED_PROXY_HEADER"] == "" {
-		t.Error("all clients have the address of the ingress")
 	}
 }
