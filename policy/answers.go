@@ -39,16 +39,18 @@ type answer[V any] struct {
 }
 
 func newAnswers[K comparable, V any](now func() time.Time, ttl time.Duration, size int) answers[K, V] {
+	// A slow answer does not replace that of a later call, unless the clock was set back meanwhile.
+	replaces := func(old, a answer[V]) bool { return !old.loadedAt.After(a.loadedAt) || old.loadedAt.After(now()) }
 	return answers[K, V]{now: now, ttl: ttl,
-		positive: lru.New[K](lru.Config[answer[V]]{Weight: int64(size)}),
-		negative: lru.New[K](lru.Config[answer[V]]{Weight: int64(max(1, size/2))})}
+		positive: lru.New[K](lru.Config[answer[V]]{Weight: int64(size), Replaces: replaces}),
+		negative: lru.New[K](lru.Config[answer[V]]{Weight: int64(max(1, size/2)), Replaces: replaces})}
 }
 
 // cached returns the answer for key if it is usable: fresh, or stale while the directory fails. A negative answer is not
 // served stale.
 func (c *answers[K, V]) cached(now time.Time, key K, version version) (answer[V], bool) {
 	a, ok := c.positive.Get(key)
-	if ok && a.version == version && within(now, a.loadedAt, staleTTL) {
+	if ok && a.err == nil && a.version == version && within(now, a.loadedAt, staleTTL) {
 		return a, true
 	}
 	a, ok = c.negative.Get(key)
@@ -94,8 +96,7 @@ func (a *answer[V]) patience(now time.Time) time.Duration {
 	return max(0, refreshPatience-max(0, now.Sub(a.askedAt)))
 }
 
-// finish caches the result of a call that began at begun, unless that of a later one, perhaps for another version, has come first. If the
-// call failed, it returns the cached answer while that is usable.
+// finish caches the result of a call that began at begun. If the call failed, it returns the cached answer while that is usable.
 func (c *answers[K, V]) finish(begun time.Time, key K, version version, value V, err error) (answer[V], error) {
 	a := answer[V]{value: value, err: err, loadedAt: begun, triedAt: begun, version: version}
 	if err != nil && !errors.Is(err, ErrUnknown) {
@@ -107,12 +108,11 @@ func (c *answers[K, V]) finish(begun time.Time, key K, version version, value V,
 		a = stale
 		a.triedAt = now
 	}
-	if later, ok := c.positive.Peek(key); !ok || !later.loadedAt.After(a.loadedAt) || later.loadedAt.After(c.now()) { // by a clock that was set back
-		c.put(key, a)
-	}
+	c.put(key, a)
 	return a, nil
 }
 
+// put caches an answer, unless that of a later call has come first.
 func (c *answers[K, V]) put(key K, a answer[V]) {
 	if a.err == nil {
 		c.positive.Put(key, a)
@@ -120,7 +120,7 @@ func (c *answers[K, V]) put(key K, a answer[V]) {
 	}
 	c.negative.Put(key, a)
 	if _, ok := c.positive.Peek(key); ok {
-		c.positive.Put(key, answer[V]{}) // it exists no more
+		c.positive.Put(key, a) // it exists no more
 	}
 }
 

@@ -313,6 +313,21 @@ func TestReadsSeeEarlierWrites(t *testing.T) {
 	}
 }
 
+// begin and Revalidate put an answer back that they have read before: it must not replace one that came in between.
+func TestAnswerThatIsPutBackDoesNotReplaceALaterOne(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, later := range map[string]error{"a change": nil, "a removal": ErrUnknown} {
+		c := newAnswers[string, int](func() time.Time { return now }, answerTTL, 1)
+		older, _ := c.finish(now.Add(-time.Second), "key", version{}, 7, nil)
+		newer, _ := c.finish(now, "key", version{}, 8, later)
+		c.put("key", older)
+		if known, ok := c.cached(now, "key", version{}); !ok || known != newer {
+			t.Errorf("%s: known is %+v, %t; want %+v", name, known, ok, newer)
+		}
+	}
+}
+
 // A change is published while the database takes long to tell its edition. What is known since the change must stay usable: the database
 // may be about to go away.
 func TestSlowAnswerDoesNotReplaceALaterOne(t *testing.T) {
