@@ -100,10 +100,16 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 	return k, nil
 }
 
-// checkKeyLimit locks the account's row until the end of the transaction, and counts its working keys.
-func checkKeyLimit(ctx context.Context, tx *sql.Tx, accountID string, now time.Time, limit func(plan string) int) error {
+// lockAccount returns an account, and locks its row until the end of the transaction: its keys are created, rotated and revoked one after
+// the other.
+func lockAccount(ctx context.Context, tx *sql.Tx, id string) (Account, error) {
 	// SQLite has no FOR UPDATE; an update locks the row in both databases.
-	a, err := one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, accountID)
+	return one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, id)
+}
+
+// checkKeyLimit locks the account, and counts its working keys.
+func checkKeyLimit(ctx context.Context, tx *sql.Tx, accountID string, now time.Time, limit func(plan string) int) error {
+	a, err := lockAccount(ctx, tx, accountID)
 	if err != nil {
 		return err
 	}

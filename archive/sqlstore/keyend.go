@@ -13,7 +13,11 @@ import (
 // RevokeKey revokes a key permanently, with immediate effect. It is idempotent.
 func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		p, revoked, err := endKey(ctx, tx, id, s.clock())
+		p, err := lockKey(ctx, tx, id)
+		if err != nil {
+			return change{}, err
+		}
+		revoked, err := endKey(ctx, tx, id, s.clock())
 		if err != nil {
 			return change{}, err
 		}
@@ -29,17 +33,22 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) 
 	return k, nil
 }
 
-// endKey lets a key end at a time, unless it ends earlier already; then changed is false. It returns the key's person.
-func endKey(ctx context.Context, tx *sql.Tx, id string, at time.Time) (p Person, changed bool, err error) {
+// lockKey returns the person of a key, and locks the person's account: see lockAccount.
+func lockKey(ctx context.Context, tx *sql.Tx, id string) (p Person, err error) {
 	p, err = one(ctx, tx, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = (SELECT person_id FROM api_keys WHERE id = $1)", id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return p, false, &NotFoundError{"key", id}
+		return p, &NotFoundError{"key", id}
 	}
-	if err != nil {
-		return p, false, err
+	if err == nil {
+		_, err = lockAccount(ctx, tx, p.AccountID)
 	}
+	return p, err
+}
+
+// endKey lets a key end at a time, unless it ends earlier already; then changed is false.
+func endKey(ctx context.Context, tx *sql.Tx, id string, at time.Time) (changed bool, err error) {
 	ended, err := affected(ctx, tx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND (revoked_at IS NULL OR revoked_at > $1)", at.UnixMilli(), id)
-	return p, ended > 0, err
+	return ended > 0, err
 }
 
 // RevokeKeys revokes all keys of a person, and returns those that it revoked. It is idempotent.
@@ -47,6 +56,9 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)
 		if err != nil {
+			return change{}, err
+		}
+		if _, err := lockAccount(ctx, tx, p.AccountID); err != nil {
 			return change{}, err
 		}
 		now := s.clock()
@@ -57,7 +69,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 			return change{}, err
 		}
 		for _, id := range ids {
-			if _, _, err := endKey(ctx, tx, id, now); err != nil {
+			if _, err := endKey(ctx, tx, id, now); err != nil {
 				return change{}, err
 			}
 			k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
@@ -87,17 +99,18 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 		return APIKey{}, APIKey{}, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		p, err := lockKey(ctx, tx, id)
+		if err != nil {
+			return change{}, err
+		}
 		now := s.clock()
-		if old, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); errors.Is(err, sql.ErrNoRows) {
-			return change{}, &NotFoundError{"key", id}
-		} else if err != nil {
+		if old, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); err != nil {
 			return change{}, err
 		}
 		if problem := old.notWorking(now); problem != "" {
 			return change{}, &ConflictError{"key", problem + ": create another one"}
 		}
-		p, _, err := endKey(ctx, tx, id, now.Add(overlap))
-		if err != nil {
+		if _, err := endKey(ctx, tx, id, now.Add(overlap)); err != nil {
 			return change{}, err
 		}
 		k = old.successor(newKeyID, now, maxDays)
