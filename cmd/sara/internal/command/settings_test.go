@@ -152,6 +152,9 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
 		{"SARA_TRUSTED_PROXY_HEADER", "authorization",
 			`SARA_TRUSTED_PROXY_HEADER: "authorization" has secrets, and no address; name the header that the proxy sets, such as X-Forwarded-For`},
+		{"SARA_TRUSTED_PROXY_HEADER", "Forwarded",
+			`SARA_TRUSTED_PROXY_HEADER: "Forwarded" has more than an address, which sara does not read; name a header with addresses alone, ` +
+				`such as X-Forwarded-For`},
 		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For",
 			`SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
 		{"SARA_CORS_ORIGINS", "app.example.com",

@@ -205,6 +205,8 @@ func (h *HeaderName) parse(*kong.Tag) error {
 	switch strings.ToLower(h.text) {
 	case "authorization", "proxy-authorization", "cookie": // what this header has is in the access log
 		return fmt.Errorf("%q has secrets, and no address; name the header that the proxy sets, such as X-Forwarded-For", h.text)
+	case "forwarded": // RFC 7239: with the client's port, each connection would be an address of its own
+		return fmt.Errorf("%q has more than an address, which sara does not read; name a header with addresses alone, such as X-Forwarded-For", h.text)
 	}
 	return nil
 }
