@@ -24,6 +24,7 @@ const (
 type answers[K comparable, V any] struct {
 	now      func() time.Time
 	ttl      time.Duration
+	weigh    func(V) int64 // how much of the size a value takes; nil: 1
 	positive *lru.Cache[K, answer[V]]
 	negative *lru.Cache[K, answer[V]]
 }
@@ -115,7 +116,11 @@ func (c *answers[K, V]) finish(begun time.Time, key K, version version, value V,
 // put caches an answer, unless that of a later call has come first.
 func (c *answers[K, V]) put(key K, a answer[V]) {
 	if a.err == nil {
-		c.positive.Put(key, a)
+		weight := int64(1)
+		if c.weigh != nil {
+			weight = c.weigh(a.value)
+		}
+		c.positive.PutWeighted(key, a, weight, "")
 		return
 	}
 	c.negative.Put(key, a)

@@ -54,7 +54,8 @@ type Gate struct {
 	properties    *cache[propertyQuery, []Property]
 }
 
-// maxCachedAnswers bounds each of the gate's caches, of keys and of properties. An entry is at most about a kilobyte.
+// maxCachedAnswers bounds each of the gate's caches, in keys and in properties, of which an entry for a host may have many. Each is at most
+// about a kilobyte.
 const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
@@ -65,6 +66,7 @@ func NewGate(c Config) *Gate {
 	g.editions = newCache(c.Now, editionTTL, 1, load)
 	g.keys = newKeyFinder(c.Now, g.misses, c.Directory)
 	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties)
+	g.properties.weigh = func(found []Property) int64 { return int64(max(1, len(found))) }
 	return g
 }
 

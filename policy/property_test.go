@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,24 @@ func TestForeignPropertyReadsLikeAMissingOne(t *testing.T) {
 func TestLongReferenceIsTruncatedInMessages(t *testing.T) {
 	_, denial := resolve(strings.Repeat("é", 300), nil)
 	wantDenial(t, denial, CodeNotFound, `there is no property "`+strings.Repeat("é", 100)+`" that this key can reach`)
+}
+
+// Each spelling of a host is cached apart, with all properties of the host.
+func TestCachedPropertiesAreBounded(t *testing.T) {
+	w := newFixture(t)
+	found := make([]Property, maxCachedAnswers/10)
+	for i := range 100 {
+		host := fmt.Sprint(i, ".example")
+		w.directory.properties[propertyQuery{"p1", "", host}] = found
+		wantCode(t, CodeNotFound, nil)(w.find(t.Context(), host))
+	}
+	cached := 0
+	for _, a := range w.properties.positive.All() {
+		cached += len(a.value)
+	}
+	if cached < len(found) || cached > maxCachedAnswers {
+		t.Errorf("%d properties are cached, want %d to %d", cached, len(found), maxCachedAnswers)
+	}
 }
 
 func TestAccessProblem(t *testing.T) {
