@@ -101,9 +101,10 @@ func foldHost(reference string) string {
 	return folded + "/" + path
 }
 
-// resolve picks the property that a reference means from the candidates, and returns a pointer into them. It tries id, full
-// upstream name, slug and host, in this order, and stops at the first that matches any candidate. A bare host matches every
-// property of that host, whatever its type. An archived property counts only where no other matches.
+// resolve picks the property that a reference means from the candidates. It tries id, full upstream name, slug and host, in this order,
+// and stops at the first that matches any candidate. A bare host matches every property of that host, whatever its type. An archived
+// property counts only where no other matches. A property that is one of several candidates is a copy: whoever keeps it does not keep the
+// others in memory.
 func resolve(reference string, candidates []Property) (*Property, *Denial) {
 	site := foldHost(reference)
 	for _, matches := range []func(p *Property) bool{
@@ -125,7 +126,11 @@ func resolve(reference string, candidates []Property) (*Property, *Denial) {
 		case 0:
 			continue
 		case 1:
-			return found[0], nil
+			if len(candidates) == 1 {
+				return found[0], nil
+			}
+			property := *found[0]
+			return &property, nil
 		}
 		return nil, ambiguous(reference, found)
 	}

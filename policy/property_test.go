@@ -116,6 +116,15 @@ func TestLongReferenceIsTruncatedInMessages(t *testing.T) {
 	wantDenial(t, denial, CodeNotFound, `there is no property "`+strings.Repeat("é", 100)+`" that this key can reach`)
 }
 
+// A memo keeps a property for as long as its requests come: not a thousand archived ones of the same host with it.
+func TestResolvedPropertyKeepsNoOthersInMemory(t *testing.T) {
+	candidates := []Property{{ID: idA, Host: "shop.example", Archived: true}, {ID: idB, Host: "shop.example"}}
+	got, denial := resolve("shop.example", candidates)
+	if denial != nil || *got != candidates[1] || got == &candidates[1] {
+		t.Errorf("got %+v, %v, one of the candidates: %t", got, denial, got == &candidates[1])
+	}
+}
+
 // Each spelling of a host is cached apart, with all properties of the host.
 func TestCachedPropertiesAreBounded(t *testing.T) {
 	w := newFixture(t)
