@@ -10,7 +10,7 @@
 // The structured content of a result is the REST answer's data and meta. Its text is a short form for models that read only text: what
 // matters first, then a table, then the notes. A result has at most maxResult characters. A longer one loses rows of its lists: of days, the
 // oldest; of others, those at the end. Both forms state how to get the rest. Errors are results, too (isError), because models see only
-// results: with the code and the message of the REST error, and what to do next.
+// results: with the code and the message of the REST error, which is cut at maxMessage, and what to do next.
 //
 // A request that violates the protocol gets a JSON-RPC error with its id, also where the SDK would refuse it in plain text.
 package mcp

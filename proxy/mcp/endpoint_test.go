@@ -67,3 +67,26 @@ func TestLongArgumentIsQuotedInPart(t *testing.T) {
 		t.Errorf("%d bytes: %.500s", len(e.Message), e.Message)
 	}
 }
+
+// A refusingAPI refuses each request with a message.
+type refusingAPI struct {
+	brokenAPI
+	message string
+}
+
+func (a *refusingAPI) Get(context.Context, string) Answer {
+	return Answer{Status: http.StatusBadRequest, Body: encode(map[string]any{"error": failure{Code: "PROPERTY_AMBIGUOUS", Message: a.message}})}
+}
+
+// The message of the REST API may list a thousand ids. A result shows the first ones, and what to call for all.
+func TestLongMessageIsCut(t *testing.T) {
+	t.Parallel()
+	ids := strings.Repeat(", 0b7a5c1e-3f7e-4d58-9a55-0d2c3b0a9a01", 1000)
+	for tool, arguments := range map[string]string{"compare_periods": `{"property":"shop.example"}`, "get_context": `{"property":"shop.example"}`} {
+		e := call(t, &refusingAPI{message: `"shop.example" matches 1000 properties: use one of the ids` + ids}, tool, arguments).StructuredContent.Error
+		shown, next, cut := strings.Cut(e.Message, " …. ")
+		if !strings.HasPrefix(shown, `"shop.example" matches 1000 properties`) || !cut || !strings.Contains(next, "list_properties") {
+			t.Errorf("%s: %d bytes: %.200s", tool, len(e.Message), e.Message)
+		}
+	}
+}

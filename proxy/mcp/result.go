@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -18,6 +19,9 @@ import (
 // maxResult bounds a result in bytes as sent, so that it has fewer than the 40,000 characters that common clients take. The rest is room for the
 // envelope of the message.
 const maxResult = 39_000
+
+// maxMessage bounds the message of an error in characters. That of an ambiguous property lists all ids.
+const maxMessage = 2_000
 
 // metaRequestID is the member of a result's _meta with the id of its REST request, or of the MCP request if it made none, by which the log has it.
 const metaRequestID = "request_id"
@@ -60,6 +64,9 @@ func (a *Answer) failure() *failure {
 	}
 	both := gjson.GetManyBytes(a.Body, "error.code", "error.message")
 	f := &failure{Code: both[0].String(), Message: both[1].String(), requestID: a.RequestID}
+	if utf8.RuneCountInString(f.Message) > maxMessage {
+		f.Message = fmt.Sprintf("%.*s …", maxMessage, f.Message)
+	}
 	if a.RetryAfter > 0 {
 		f.RetryAfter = &a.RetryAfter
 	}
