@@ -118,6 +118,10 @@ func (r *Removal) find(ctx context.Context, q querier, reference string) error {
 
 // recordParts records each part that has a name of its own, besides r itself.
 func (r *Removal) recordParts(ctx context.Context, tx *sql.Tx, s *Store) error {
+	with := r.Kind + " " + r.Name
+	if err := r.recordKeys(ctx, tx, s, with); err != nil {
+		return err
+	}
 	for _, part := range []struct {
 		kind, query string
 		ids         []string
@@ -136,10 +140,30 @@ func (r *Removal) recordParts(ctx context.Context, tx *sql.Tx, s *Store) error {
 				return err
 			}
 			err = s.record(ctx, tx, change{action: part.kind + ".remove", subject: id, account: r.account,
-				details: details{"name": name, "with": r.Kind + " " + r.Name}})
+				details: details{"name": name, "with": with}})
 			if err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// recordKeys records each key under the account that pays for it, which is another one for a guest of a workspace.
+func (r *Removal) recordKeys(ctx context.Context, tx *sql.Tx, s *Store, with string) error {
+	for _, id := range r.Keys {
+		k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+		if err != nil {
+			return err
+		}
+		p, err := findPerson(ctx, tx, k.PersonID)
+		if err != nil {
+			return err
+		}
+		c := k.change("key.remove", p)
+		c.details["with"] = with
+		if err := s.record(ctx, tx, c); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -136,6 +136,7 @@ func testRemovePerson(t *testing.T, f *fixture) {
 	equal(t, value(f.Remove(f.ctx, KindPerson, "ann@acme.example"))(t).Keys, []string{r.key.ID})
 	r.gone(r.person.ID, r.key.ID)
 	equal(t, len(value(f.Properties(f.ctx))(t)), 2)
+	equal(t, f.audited(AuditFilter{Limit: 2}), []string{"person.remove", "key.remove"})
 }
 
 func testRemoveWorkspace(t *testing.T, f *fixture) {
@@ -144,6 +145,12 @@ func testRemoveWorkspace(t *testing.T, f *fixture) {
 	equal(t, []int{len(removal.Connections), len(removal.Properties), len(removal.Keys)}, []int{2, 2, 1})
 	r.gone(r.workspace.ID, r.connection.ID, r.property.ID, r.other.ID, r.guest.ID)
 	equal(t, len(value(f.Keys(f.ctx, r.person.ID))(t)), 1)
+	// The account that the guest's key was of can see what has become of it.
+	last := value(f.AuditLog(f.ctx, AuditFilter{Account: "globex", Limit: 1}))(t)[0]
+	equal(t, []string{last.Action, last.Subject}, []string{"key.remove", r.guest.ID})
+	if details := string(last.Details); !strings.Contains(details, `"with":"workspace main"`) || !strings.Contains(details, "gus@globex.example") {
+		t.Errorf("the details are %s", details)
+	}
 }
 
 func testRemoveAccount(t *testing.T, f *fixture) {

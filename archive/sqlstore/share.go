@@ -96,13 +96,23 @@ func (s *Store) MoveProperty(ctx context.Context, property, connection, permissi
 		if c.ID == p.Connection.ID {
 			return change{}, &ConflictError{"connection", fmt.Sprintf("%q is the property's own already", c.Name)}
 		}
-		before := p.Connection.ID
+		before, err := findConnection(ctx, tx, p.Connection.ID)
+		if err != nil {
+			return change{}, err
+		}
 		if err := moveProperty(ctx, tx, p, c, permission); err != nil {
 			return change{}, err
 		}
-		p, err = findProperty(ctx, tx, p.ID)
+		if p, err = findProperty(ctx, tx, p.ID); err != nil {
+			return change{}, err
+		}
 		moved := p.change("property.move")
-		moved.details["from"] = before
+		moved.details["from"] = before.ID
+		if before.AccountID != c.AccountID { // the account that has it no longer sees the change, too
+			lost := moved
+			lost.workspace, lost.account = "", before.AccountID
+			err = s.record(ctx, tx, lost)
+		}
 		return moved, err
 	})
 	if err != nil {

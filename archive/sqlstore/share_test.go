@@ -73,7 +73,16 @@ func testMoveProperty(t *testing.T, f *fixture) {
 	equal(t, moved, shop)
 	equal(t, value(f.Property(f.ctx, shop.ID))(t), shop)
 	equal(t, value(f.PropertyShares(f.ctx))(t), []Share{}) // it is the property's own workspace now
-	equal(t, f.audited(AuditFilter{Limit: 1}), []string{"property.move"})
+	equal(t, f.audited(AuditFilter{Limit: 2}), []string{"property.move", "property.add"})
+
+	f.account("globex", "pro")
+	f.workspace("globex", "theirs")
+	f.connection("theirs", "other")
+	value(f.MoveProperty(f.ctx, taken.ID, "other", ""))(t)
+	for _, account := range []string{"acme", "globex"} { // both see it
+		last := value(f.AuditLog(f.ctx, AuditFilter{Account: account, Limit: 1}))(t)[0]
+		equal(t, []string{last.Action, last.Subject}, []string{"property.move", taken.ID})
+	}
 
 	_, err := f.MoveProperty(f.ctx, shop.ID, "own", "")
 	refused[*ConflictError](t, err)
