@@ -311,8 +311,10 @@ func (w *world) judgeProperty(x *truth, copied bool) {
 	days := slices.Sorted(maps.Keys(x.archive.days))
 	from, to := liveStart, lastDay
 	first, last, ok := x.bounds()
+	// As long as no question has needed a call, a connection that was revoked counts as healthy.
+	healthy := data["connection"].(map[string]any)["healthy"] == true
 	switch {
-	case x.kind != connected && len(days) > 0:
+	case (x.kind == archived || !healthy) && len(days) > 0:
 		from, to = days[0], days[len(days)-1]
 	case copied && ok:
 		from, to = first, last
