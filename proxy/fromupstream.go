@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/spans"
@@ -87,9 +89,17 @@ func (c *call) explain(err error) error {
 	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:
 		return c.unavailable(connectionRetry, reasonOf(failure), failure)
 	case upstream.Rejected:
-		return &translate.InputError{Code: translate.CodeValidation, Message: reasonOf(failure)}
+		if isMalformed(failure) {
+			return &translate.InputError{Code: translate.CodeValidation, Message: reasonOf(failure)}
+		}
 	}
 	return c.unavailable(max(failure.RetryAfter, outageRetry), reasonOf(failure), failure)
+}
+
+// isMalformed reports whether the upstream refuses the question as malformed. Its other refusals, such as a 404, are about something else
+// than the parameters, which sara has checked: they are failures of the upstream.
+func isMalformed(failure *upstream.Error) bool {
+	return failure.Kind == upstream.Rejected && failure.Status == fasthttp.StatusBadRequest
 }
 
 // unavailable is the error of a request that cannot be answered now (spec: Endpoint rules 3). A retryAfter of 0 means never.

@@ -9,7 +9,6 @@ import (
 	"sara/policy"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
-	"sara/proxy/upstream"
 	"sara/translate"
 )
 
@@ -102,7 +101,7 @@ func (c *call) staleReason(err error, copied bool) (reason string, ok bool) {
 		return late.reason, true
 	}
 	failure := upstreamFailure(err)
-	return reasonOf(failure), failure != nil && failure.Kind != upstream.Rejected
+	return reasonOf(failure), failure != nil && !isMalformed(failure)
 }
 
 // stale makes a reply one of a stale answer, which the client must revalidate each time.

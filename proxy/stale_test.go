@@ -28,7 +28,7 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 	}
 	filters := filtersOf("device", "is", "mobile")
 	w.get("pro", w.path("main", "/queries"), "filters", filters).ok(t)
-	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"},
+	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "404": {Status: 404}, "forbidden": {Reason: "forbidden"},
 		"quotaExceeded": {Reason: "quotaExceeded"}, "accessNotConfigured": {Reason: "accessNotConfigured"}, "revoked": {RevokeTokens: true}} {
 		w.run(name, func(t *testing.T) {
 			w.advance(time.Hour) // cooldowns and cached refusals expire

@@ -69,7 +69,8 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, fault := range map[string]gscsim.Faults{
-		"500": {Status: 500}, "502": {Status: 502}, "503": {Status: 503}, "backendError": {Reason: "backendError"}, "drops": {DropRate: 1},
+		"404": {Status: 404}, "500": {Status: 500}, "502": {Status: 502}, "503": {Status: 503}, "backendError": {Reason: "backendError"},
+		"drops": {DropRate: 1},
 	} {
 		w.run(name, func(t *testing.T) {
 			w.faults(fault)
