@@ -46,7 +46,8 @@
 // Refreshes of one connection's token are coalesced (singleflight).
 //
 // A network connection is reused only if nothing has arrived on it since its last answer, and that answer was no 5xx: otherwise, a proxy
-// in between that answers twice or late could give one property the figures of another.
+// in between that answers twice or late could give one property the figures of another. One of HTTP/2, which only tokens, sites, sitemaps and
+// inspections use, is pinged after ten seconds of silence, and closed if no answer comes within five.
 //
 // # Circuit breakers
 //

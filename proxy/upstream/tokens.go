@@ -25,6 +25,11 @@ const (
 	maxConnections = 10_000
 	// defaultLifetime is Google's, for an endpoint that does not state one.
 	defaultLifetime = time.Hour
+	// pingAfter is how long a connection over HTTP/2 may be silent before it is asked whether it is still there, and pingTimeout how long it
+	// may take to say so. HTTP/2 keeps a connection whose requests time out: without this, one that the network has lost would be used until
+	// the operating system gives it up, after a quarter of an hour.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
 	// earlyExpiry replaces a token before it can expire on the way to the upstream.
 	earlyExpiry = time.Minute
 )
@@ -86,6 +91,7 @@ func newTokens(cfg Config, metrics *metrics) *tokens {
 				TLSHandshakeTimeout: refreshTimeout,
 				IdleConnTimeout:     maxIdle,
 				ForceAttemptHTTP2:   true,
+				HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 			},
 			// A redirect would send the credentials to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
