@@ -42,32 +42,34 @@ var mayImport = map[string][]string{
 	"archive/sqlstore/sqlitetest": {"archive/sqlstore"},
 	"proxy": {"policy", "translate", "archive", "archive/sqlstore", "policy/keyring", "policy/redisconn", "proxy/cache", "proxy/cpubound",
 		"proxy/docs", "proxy/fillbudget", "policy/lru", "proxy/mcp", "proxy/redisrows", "proxy/spans", "proxy/tabular", "proxy/upstream"},
-	"proxy/cache":          {"policy/keyring", "policy/redisconn", "proxy/cpubound", "policy/lru", "proxy/redisrows", "translate", "proxy/spans"},
-	"proxy/cpubound":       {},
-	"proxy/docs":           {},
-	"proxy/fillbudget":     {},
-	"proxy/jobs/schedule":  {"archive/sqlstore", "proxy/upstream"},
-	"proxy/jobs/sitemap":   {"proxy/netguard"},
-	"proxy/mcp":            {"translate"},
-	"proxy/netguard":       {},
-	"proxy/jobs/collector": {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule"},
-	"proxy/jobs/inspector": {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule", "proxy/jobs/sitemap"},
-	"proxy/redisinfo":      {"policy/redisconn"},
-	"proxy/redisrows":      {"policy/redisconn", "proxy/redisinfo"},
-	"proxy/spans":          {},
-	"proxy/tabular":        {},
-	"proxy/upstream":       {"policy/keyring", "policy/redisconn", "translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
-	simulator:              {},
-	"cmd/sara":             {"cmd/sara/internal/command"},
+	"proxy/cache":             {"policy/keyring", "policy/redisconn", "proxy/cpubound", "policy/lru", "proxy/redisrows", "translate", "proxy/spans"},
+	"proxy/cpubound":          {},
+	"proxy/docs":              {},
+	"proxy/fillbudget":        {},
+	"proxy/jobs/schedule":     {"archive/sqlstore", "proxy/upstream"},
+	"proxy/jobs/sitemap":      {"proxy/netguard"},
+	"proxy/mcp":               {"translate"},
+	"proxy/netguard":          {},
+	"proxy/jobs/collector":    {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule"},
+	"proxy/jobs/inspector":    {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule", "proxy/jobs/sitemap"},
+	"proxy/redisinfo":         {"policy/redisconn"},
+	"proxy/redisrows":         {"policy/redisconn", "proxy/redisinfo"},
+	"proxy/spans":             {},
+	"proxy/tabular":           {},
+	"proxy/upstream":          {"policy/keyring", "policy/redisconn", "translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
+	"proxy/upstream/losttest": {},
+	simulator:                 {},
+	"cmd/sara":                {"cmd/sara/internal/command"},
 	"cmd/sara/internal/clitest": {"archive/bucket/s3test", "archive/sqlstore", "archive/sqlstore/sqlitetest",
 		"cmd/sara/internal/demo", "translate", simulator},
 	"cmd/sara/...": {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
 }
 
 // testsMayImport lists what the tests of any package may import in addition: sara's binary, the keys that open a store, clients of Redis,
-// packages of Node.js, and servers and databases to test against.
+// packages of Node.js, servers and databases to test against, and a network that loses a connection.
 var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redisconn", "policy/redistest", "archive/bucket/s3test",
-	"archive/duckdbtest", "archive/nodetest", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest", simulator}
+	"archive/duckdbtest", "archive/nodetest", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
+	"proxy/upstream/losttest", simulator}
 
 // testOnly lists what the tests of one package may import in addition, to set up its surroundings.
 var testOnly = map[string][]string{

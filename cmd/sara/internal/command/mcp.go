@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/relay"
@@ -49,9 +50,18 @@ func (c *mcpCommand) Run(ctx context.Context, con *console.Console) error {
 		_, _ = fmt.Fprintf(con.Stderr, "sara: forwarding to %s. This terminal is now the program: type one JSON-RPC message a line, "+
 			"and end with Ctrl-D.\n", endpoint)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() // with the proxies of the environment, since the server may be beyond one
+	transport := serverTransport()
 	defer transport.CloseIdleConnections()
 	return relay.Run(ctx, relay.Config{Endpoint: endpoint.String(), Key: key, Transport: transport, Log: con.Stderr}, con.Stdin, con.Stdout)
+}
+
+// serverTransport returns the transport of a command that is a client of a server: with the proxies of the environment, since the server may be
+// beyond one. HTTP/2 keeps a connection whose requests time out. Without pings, one that is lost, as when a laptop changes its network, would
+// be used for every request until the operating system gives it up, after a quarter of an hour.
+func serverTransport() *http.Transport {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second}
+	return transport
 }
 
 // apiKey returns the key of a command that is a client of a server: that of the file if one is named.

@@ -1,10 +1,14 @@
 package command
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sara/cmd/sara/internal/clitest"
+	"sara/proxy/upstream/losttest"
 )
 
 func TestMCPNamesWhatIsWrong(t *testing.T) {
@@ -45,4 +49,32 @@ func TestMCPEndpoint(t *testing.T) {
 			t.Errorf("%s: %v (%v), want %s", address, got, err, want)
 		}
 	}
+}
+
+// A connection that is lost, as when a laptop changes its network, is replaced.
+func TestLostConnectionToAServerIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network, stop := losttest.Serve(http.NotFoundHandler())
+		defer stop()
+		transport := serverTransport()
+		network.Join(t, transport)
+		defer transport.CloseIdleConnections()
+		client := http.Client{Transport: transport, Timeout: 2 * time.Minute}
+		ask := func() error {
+			answer, err := client.Get("https://" + losttest.Host)
+			if err == nil {
+				err = answer.Body.Close()
+			}
+			return err
+		}
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		network.Lose()
+		began, failed := time.Now(), ask()
+		if err := ask(); failed == nil || err != nil || time.Since(began) > 20*time.Second || network.Dials() != 2 {
+			t.Errorf("after %v, over %d connections: %v, then %v", time.Since(began), network.Dials(), failed, err)
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -154,8 +153,8 @@ func (c *reportCommand) client(con *console.Console) (*reporting.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &reporting.Client{URL: base, Key: key, Patience: c.MaxWait, Transport: transport, Agent: "sara-report/" + con.Version, Now: con.Now}, nil
+	return &reporting.Client{URL: base, Key: key, Patience: c.MaxWait, Transport: serverTransport(), Agent: "sara-report/" + con.Version,
+		Now: con.Now}, nil
 }
 
 func (c *reportCommand) writeFolder(ctx context.Context, con *console.Console, config reporting.Config) (_ *reporting.Result, err error) {
