@@ -292,6 +292,7 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 		{"a line that is a list", "{\"name\":\"a\"}\n[1]\n", "line 2: it is not a JSON object"},
 		{"a member that is a list", "{\"name\":[1]}\n", "line 1: name is neither text nor a number"},
 		{"a long line of JSON", "{\"name\":\"a\"}\n{\"name\":\"" + longLine + "\"}\n", "line 2: it is longer than"},
+		{"a line that nests deeply", `{"other":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + "}\n", "line 1: it is not a JSON object"},
 		{"a long field", "name,count\n\"" + longLine + "\",1\n", "line 2: it is longer than"},
 		{"Avro of another type", "Obj\x01\x02\x16avro.schema\x0c\"long\"\x00" + strings.Repeat("s", 16), "its rows are of type long, not record"},
 		{"Avro that is cut off", "Obj\x01\x02\x16avro.schema", "not an Avro file"},

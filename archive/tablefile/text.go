@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/tidwall/gjson"
+
+	"sara/translate"
 )
 
 // csvSource reads a CSV file, whose first line has the names of the columns.
@@ -114,7 +116,7 @@ func (s *jsonSource) read(cells []Cell) error {
 		if len(line) == 0 {
 			continue
 		}
-		if line[0] != '{' || !gjson.ValidBytes(line) {
+		if line[0] != '{' || !translate.ValidJSON(line) {
 			if err := s.lines.Err(); err != nil {
 				return err // the line is only what could be read of it
 			}
