@@ -8,7 +8,8 @@
 //
 // An import can be interrupted at any moment, even by a kill, and then resumes: with each run, the state in the folder records the files
 // that have been read, and how many rows of the current one. Nothing is archived before all files have been read, so a damaged file
-// changes nothing. Sums do not depend on the order of rows, so an interrupted import archives the same bytes.
+// changes nothing. Sums do not depend on the order of rows, so an interrupted import archives the same bytes. If a run is gone or cut, the
+// import begins anew; a month that the interrupted one has archived is archived again if the archive lacks a day of it.
 //
 // # Days
 //

@@ -39,6 +39,8 @@ func TestImportAgreesWithDuckDB(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, w) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, w) })
 	t.Run("months", func(t *testing.T) { testMonths(t, w) })
+	t.Run("other archive", func(t *testing.T) { testOtherArchive(t, w) })
+	t.Run("lost files", func(t *testing.T) { testLostFiles(t, w) })
 	t.Run("memory", func(t *testing.T) { testMemory(t, w) })
 	t.Run("repeated", func(t *testing.T) { testRepeated(t, w) })
 	t.Run("corrupt", func(t *testing.T) { testCorrupt(t, w) })

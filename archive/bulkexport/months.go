@@ -37,7 +37,7 @@ func (i *importing) archive(ctx context.Context, history History, o Options, res
 	for n, month := range months {
 		o.Progress.Writing(n, len(months))
 		name := month.String()
-		if _, archived := i.state.Months[name]; !archived {
+		if _, archived := i.state.Months[name]; !archived || !hasMonth(inventory, month, site, pages) {
 			done, err := i.archiveMonth(ctx, history, o, month, site, pages)
 			if err != nil {
 				return err
@@ -51,6 +51,27 @@ func (i *importing) archive(ctx context.Context, history History, o Options, res
 	}
 	o.Progress.Writing(len(months), len(months))
 	return nil
+}
+
+// daysOf returns the days that are imported under a dimension.
+func daysOf(by translate.Dimension, site, pages days) days {
+	if by == translate.ByPage {
+		return pages
+	}
+	return site
+}
+
+// hasMonth reports whether all days of a month are archived, as they were when it was. They may have been deleted since, or the archive is
+// another one.
+func hasMonth(inventory archive.Inventory, month translate.Date, site, pages days) bool {
+	for day := month; day < month.AddMonths(1); day++ {
+		for _, by := range archive.Dimensions() {
+			if daysOf(by, site, pages)[day] && !inventory[by].Has(day) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // monthResult is what was done with a month.
@@ -74,7 +95,7 @@ func (i *importing) archiveMonth(ctx context.Context, history History, o Options
 	var ordered []*archive.DayBuilder
 	for day := month; day < month.AddMonths(1); day++ {
 		for _, by := range archive.Dimensions() {
-			if by == translate.ByPage && pages[day] || by != translate.ByPage && site[day] {
+			if daysOf(by, site, pages)[day] {
 				b := archive.NewDayBuilder(day, by)
 				builders[group{day, by}], ordered = b, append(ordered, b)
 			}

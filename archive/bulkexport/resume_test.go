@@ -131,3 +131,49 @@ func testMonths(t *testing.T, w *world) {
 		t.Errorf("%d months, %v: %+v", h.months, err, result)
 	}
 }
+
+// An archive that lacks a month gets it, although an import that was interrupted has archived it: the month may have been deleted since, or
+// the archive is another one, such as that of a copy of the deployment.
+func testOtherArchive(t *testing.T, w *world) {
+	whole := newArchive(t)
+	want := whole.bring(t, options(t, w.shards["csv"]))
+	first := &limitedHistory{testArchive: newArchive(t), limit: 1}
+	o := options(t, w.shards["csv"])
+	if _, err := Import(t.Context(), first, o); !errors.Is(err, errFull) {
+		t.Fatal(err)
+	}
+	other := newArchive(t)
+	result := other.bring(t, o)
+	if !result.Resumed || fmt.Sprint(result.ImportResult) != fmt.Sprint(want.ImportResult) || fmt.Sprint(other.bytes(t)) != fmt.Sprint(whole.bytes(t)) {
+		t.Errorf("another archive: %+v, want %+v", result.ImportResult, want.ImportResult)
+	}
+}
+
+// An import whose temporary files are gone, as when a program has cleaned up the cache folder, begins anew.
+func testLostFiles(t *testing.T, w *world) {
+	whole := newArchive(t)
+	want := whole.bring(t, options(t, w.shards["csv"]))
+	for name, lose := range map[string]func(string) error{"gone": os.Remove, "cut": func(path string) error { return os.Truncate(path, 1) }} {
+		o := small(options(t, w.shards["csv"]))
+		ctx, cancel := context.WithCancel(t.Context())
+		o.Progress = hooks{reading: func(_, rows int64) {
+			if rows > want.RowsRead/2 {
+				cancel()
+			}
+		}}
+		if _, err := Import(ctx, newArchive(t), o); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		cancel()
+		runs, err := filepath.Glob(filepath.Join(o.Temp, "*", "*.run"))
+		if err != nil || len(runs) == 0 || lose(runs[0]) != nil {
+			t.Fatalf("%d runs, %v", len(runs), err)
+		}
+		o.Progress = hooks{}
+		a := newArchive(t)
+		if result := a.bring(t, o); result.Resumed || fmt.Sprint(result.Counts) != fmt.Sprint(want.Counts) ||
+			fmt.Sprint(a.bytes(t)) != fmt.Sprint(whole.bytes(t)) {
+			t.Errorf("%s: %+v, want %+v, or other bytes", name, result.Counts, want.Counts)
+		}
+	}
+}

@@ -102,12 +102,12 @@ func (f *folder) close() error { return f.lock.Close() }
 // remove deletes the folder.
 func (f *folder) remove() error { return os.RemoveAll(f.path) }
 
-// load returns the state of an import that was interrupted, if it is one of the same files, and otherwise that of a new one. It deletes
-// what is left of others.
+// load returns the state of an import that was interrupted, if it is one of the same files and its runs are still there, and otherwise that
+// of a new one. It deletes what is left of others.
 func (f *folder) load(fresh *state, files []fileID) (*state, error) {
 	old := &state{}
 	text, err := os.ReadFile(f.file(stateFile))
-	if err == nil && json.Unmarshal(text, old) == nil && old.continues(fresh, files) {
+	if err == nil && json.Unmarshal(text, old) == nil && old.continues(fresh, files) && f.has(old.Runs) {
 		if old.Replace != fresh.Replace || len(old.Done) < len(files) {
 			old.Replace, old.Months = fresh.Replace, nil
 		}
@@ -117,6 +117,14 @@ func (f *folder) load(fresh *state, files []fileID) (*state, error) {
 		return nil, err
 	}
 	return fresh, f.clean(nil)
+}
+
+// has reports whether the folder has runs as they were written. Folders of caches are cleaned up, file by file.
+func (f *folder) has(runs []run) bool {
+	return !slices.ContainsFunc(runs, func(r run) bool {
+		info, err := os.Stat(f.file(r.Name))
+		return err != nil || info.Size() != r.size()
+	})
 }
 
 // continues reports whether an import of files can go on from the state. Its last day stays, also when there is a later one by now.
