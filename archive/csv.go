@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"sara/archive/tablefile"
 )
@@ -32,8 +33,9 @@ func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
 	return out.Error()
 }
 
-// A spreadsheet runs text that starts with one of these as a formula, and anyone can search for one on the web (CSV injection).
-const formulaStarts = "=+-@\t\r\n"
+// A spreadsheet runs text that starts with one of these as a formula, and anyone can search for one on the web (CSV injection). In Japan,
+// Excel does so with the full-width forms.
+const formulaStarts = "=+-@\t\r\n＝＋－＠"
 
 // formulaQuote in front of a formula makes it text.
 const formulaQuote = "'"
@@ -41,8 +43,8 @@ const formulaQuote = "'"
 // startsFormula reports whether a key is a formula behind any number of quotes. Those that have quotes get one more, so that
 // exactly the guarded keys lose one.
 func startsFormula(key string) bool {
-	bare := strings.TrimLeft(key, formulaQuote)
-	return bare != "" && strings.IndexByte(formulaStarts, bare[0]) >= 0
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(key, formulaQuote))
+	return strings.ContainsRune(formulaStarts, first)
 }
 
 // GuardFormula returns a text that no spreadsheet runs as a formula.

@@ -81,10 +81,17 @@ func TestCSVGuardsFormulas(t *testing.T) {
 	f("\t=1", "'\t=1")
 	f("\r=1", "\"'\r=1\"")
 	f("\n=1", "\"'\n=1\"")
+	f("＝1", "'＝1")
+	f("＋1", "'＋1")
+	f("－1", "'－1")
+	f("＠SUM(A1)", "'＠SUM(A1)")
 	f("'=1", "''=1")
+	f("'＝1", "''＝1")
 	f("''-1", "'''-1")
 	f("'90s shoes", "'90s shoes")
 	f("1-1=0", "1-1=0")
+	f("１－１＝０", "１－１＝０")
+	f("\u00bd", "\u00bd")
 	for _, f := range []Format{JSONL, Parquet} {
 		var file bytes.Buffer
 		if err := WriteRecords(&file, f, recordsOf([]Record{record("=1")})); err != nil || strings.Contains(file.String(), "'=") {
