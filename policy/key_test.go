@@ -38,6 +38,18 @@ func TestNewKeysAreRandomAndUnique(t *testing.T) {
 	}
 }
 
+// Scanners search texts for keys by the form that is documented, so a prefix must not have another one.
+func TestKeyPrefix(t *testing.T) {
+	for prefix, ok := range map[string]bool{
+		"sara": true, "a": true, "0": true, strings.Repeat("z9", 10): true,
+		"": false, strings.Repeat("a", 21): false, "Sara": false, "a_b": false, "a b": false, "sara\n": false, "\u00e9": false,
+	} {
+		if err := CheckKeyPrefix(prefix); (err == nil) != ok {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+}
+
 // Hashes are stored, so they must never change.
 func TestHashIsSHA256OfTheWholeKey(t *testing.T) {
 	for key, want := range map[string]string{

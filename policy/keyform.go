@@ -2,6 +2,7 @@ package policy
 
 import (
 	"crypto/rand"
+	"fmt"
 	"hash/crc32"
 	"strings"
 	"unsafe"
@@ -20,6 +21,15 @@ const (
 	checksumLength = 7   // 35 bits
 	maxKeyLength   = 128 // far more than any key has
 )
+
+// CheckKeyPrefix returns an error for a prefix that keys of this form cannot have.
+func CheckKeyPrefix(prefix string) error {
+	const longest, allowed = 20, "abcdefghijklmnopqrstuvwxyz0123456789"
+	if prefix == "" || len(prefix) > longest || strings.Trim(prefix, allowed) != "" {
+		return fmt.Errorf("%q is not 1 to %d lower-case letters and digits, such as sara", prefix, longest)
+	}
+	return nil
+}
 
 // NewKey generates a key. Store only its hash, and show the key once, NewKeyDelay after that.
 func NewKey(prefix string) (key string, hash Hash) {

@@ -118,13 +118,14 @@ func (c *Config) check() error {
 		return fmt.Errorf("base URL %q is not of the form https://api.example.com", c.BaseURL)
 	case strings.HasSuffix(c.BaseURL, "/") || base.RawQuery != "" || base.Fragment != "":
 		return fmt.Errorf("base URL %q must end in neither a slash, a query nor a fragment", c.BaseURL)
-	case !isKeyPrefix(c.KeyPrefix):
-		return fmt.Errorf("key prefix %q is not 1 to 20 lower-case letters and digits", c.KeyPrefix)
 	case c.Store == nil || c.Upstream == nil || c.History == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil ||
 		c.Now == nil || c.CacheBytes <= 0:
 		return errors.New("BUG: the configuration of the server is not complete")
 	case !(c.AccessSample >= 0 && c.AccessSample <= 1):
 		return fmt.Errorf("the sampled fraction %v of the access log is not between 0 and 1", c.AccessSample)
+	}
+	if err := policy.CheckKeyPrefix(c.KeyPrefix); err != nil {
+		return fmt.Errorf("key prefix: %w", err)
 	}
 	return nil
 }
@@ -138,11 +139,6 @@ func (c *Config) setDefaults() {
 	if c.Anomalies == nil {
 		c.Anomalies = translate.KnownAnomalies()
 	}
-}
-
-func isKeyPrefix(s string) bool {
-	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789"
-	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, allowed) == ""
 }
 
 // New returns a server that is ready to serve.

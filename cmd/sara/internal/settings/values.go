@@ -9,6 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
+
+	"sara/policy"
 )
 
 // A value is the type of a setting: the flag, variable or entry sets its text, and then it is parsed. The tag has the limits
@@ -219,10 +221,4 @@ func isHeaderName(s string) bool {
 // KeyPrefix is the first word of an API key.
 type KeyPrefix struct{ written }
 
-func (k *KeyPrefix) parse(*kong.Tag) error {
-	const longest, allowed = 20, "abcdefghijklmnopqrstuvwxyz0123456789"
-	if k.text == "" || len(k.text) > longest || strings.Trim(k.text, allowed) != "" {
-		return fmt.Errorf("%q is not 1 to %d lower-case letters and digits, such as sara", k.text, longest)
-	}
-	return nil
-}
+func (k *KeyPrefix) parse(*kong.Tag) error { return policy.CheckKeyPrefix(k.text) }
