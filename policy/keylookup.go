@@ -31,7 +31,7 @@ var errBusy = errors.New("too many keys wait for their look-up")
 // queries are spaced out, and are full or rare. When many unknown keys come from ever new networks, a census shows that they are unknown.
 type keyFinder struct {
 	answers[Hash, *Key]
-	directory keyDirectory
+	directory Directory
 	misses    *missLimiter
 
 	newest atomic.Pointer[answer[*Key]] // the key that was read last
@@ -64,14 +64,7 @@ type keyLookup struct {
 	err     error
 }
 
-// A keyDirectory is what a keyFinder asks of a Directory.
-type keyDirectory interface {
-	FindKeys(ctx context.Context, hashes []Hash) (map[Hash]Key, error)
-	KeyHashes(ctx context.Context, limit int) ([]Hash, error)
-	Edition(ctx context.Context) (uint64, error)
-}
-
-func newKeyFinder(now func() time.Time, misses *missLimiter, directory keyDirectory) *keyFinder {
+func newKeyFinder(now func() time.Time, misses *missLimiter, directory Directory) *keyFinder {
 	return &keyFinder{answers: newAnswers[Hash, *Key](now, answerTTL, maxCachedAnswers), directory: directory, misses: misses,
 		pending: map[keyQuestion]*keyLookup{}, moreUrgent: make(chan struct{}, 1)}
 }
