@@ -21,15 +21,11 @@ import (
 	"sara/proxy"
 	"sara/proxy/jobs/collector"
 	"sara/proxy/jobs/schedule"
-	"sara/proxy/upstream"
 )
 
 // collectCommand fills the archive.
 type collectCommand struct {
-	storeFlags
-	settings.Archive
-	settings.Upstream
-	settings.Plans
+	sourceFlags
 	settings.Pace
 	console.Output
 	Property string `placeholder:"PROPERTY" help:"Collect only this property: its id, Search Console property, slug or domain; default: all."`
@@ -66,17 +62,7 @@ func (r collectRecord) Cells() []string {
 }
 
 func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {
-	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
-		if _, err := backend.CheckSealing(ctx, store); err != nil {
-			return err
-		}
-		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
-		if err != nil {
-			return err
-		}
-		defer gateway.Close()
-		return c.collect(ctx, con, &jobs.Source{Gateway: gateway, Store: store, Plans: c.PlansFile.Table()})
-	})
+	return c.use(ctx, func(source *jobs.Source) error { return c.collect(ctx, con, source) })
 }
 
 func (c *collectCommand) collect(ctx context.Context, con *console.Console, source *jobs.Source) error {

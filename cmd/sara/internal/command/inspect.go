@@ -20,15 +20,11 @@ import (
 	"sara/proxy/jobs/inspector"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
-	"sara/proxy/upstream"
 )
 
 // inspectCommand updates the index coverage of properties.
 type inspectCommand struct {
-	storeFlags
-	settings.Archive
-	settings.Upstream
-	settings.Plans
+	sourceFlags
 	settings.Sitemaps
 	console.Output
 	Property string `placeholder:"PROPERTY" help:"Inspect only this property: its id, Search Console property, slug or domain; default: all."`
@@ -71,17 +67,7 @@ func (r inspectRecord) Cells() []string {
 }
 
 func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {
-	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
-		if _, err := backend.CheckSealing(ctx, store); err != nil {
-			return err
-		}
-		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
-		if err != nil {
-			return err
-		}
-		defer gateway.Close()
-		return c.inspect(ctx, con, &jobs.Source{Gateway: gateway, Store: store, Plans: c.PlansFile.Table()})
-	})
+	return c.use(ctx, func(source *jobs.Source) error { return c.inspect(ctx, con, source) })
 }
 
 func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, source *jobs.Source) (err error) {

@@ -8,6 +8,7 @@ import (
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/jobs"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
 	"sara/translate"
@@ -53,6 +54,29 @@ func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error 
 		}
 		defer gateway.Close()
 		return do(admin.Admin{Store: store, Upstream: gateway, TokenURL: f.OAuthTokenURL.String()})
+	})
+}
+
+// sourceFlags are the flags of commands that run a job once, in the foreground.
+type sourceFlags struct {
+	storeFlags
+	settings.Archive
+	settings.Upstream
+	settings.Plans
+}
+
+// use runs do with the source of the job's properties, once the stored credentials are known to open.
+func (f sourceFlags) use(ctx context.Context, do func(*jobs.Source) error) error {
+	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+		if _, err := backend.CheckSealing(ctx, store); err != nil {
+			return err
+		}
+		gateway, err := backend.OpenGateway(f.Upstream, upstream.Config{Connections: store})
+		if err != nil {
+			return err
+		}
+		defer gateway.Close()
+		return do(&jobs.Source{Gateway: gateway, Store: store, Plans: f.PlansFile.Table()})
 	})
 }
 
