@@ -117,7 +117,7 @@ const opening = `{"success":true,"data":`
 // summaryHead appends the totals of the period, and of the previous period if the request compares. The series must cover
 // Params.Span.
 func summaryHead(dst []byte, p *Params, series *Series, origin Origin) Head {
-	counted := p.Counted(origin.Gaps)
+	counted := p.counted(origin.Gaps)
 	dst = append(slices.Grow(dst, 1024), opening...)
 	dst = append(dst, `{"totals":{`...)
 	dst = appendMetrics(dst, series.Totals(counted...))
@@ -138,7 +138,7 @@ func timeseriesHead(dst []byte, p *Params, series *Series, origin Origin) Head {
 	dst = append(slices.Grow(dst, 1024+p.Period.Days()*rowLength), opening...)
 	dst = append(dst, `{"rows":[`...)
 	rows := 0
-	for _, r := range p.Counted(origin.Gaps) {
+	for _, r := range p.counted(origin.Gaps) {
 		for day := r.Start; day <= r.End; day++ {
 			if rows++; rows > 1 {
 				dst = append(dst, ',')

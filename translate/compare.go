@@ -94,16 +94,16 @@ func (p *Params) counterpart(day Date) Date {
 	return day - Date(p.Period.Days())
 }
 
-// Counted returns the days of the period that an answer counts, as maximal ranges in order: the known days or, of two periods
+// counted returns the days of the period that an answer counts, as maximal ranges in order: the known days or, of two periods
 // that are compared, those whose counterpart is known too (like with like). Day i of the period is compared with day i of the previous
 // period, and a date with the same date of the year before.
-func (p *Params) Counted(g Gaps) []DateRange {
+func (p *Params) counted(g Gaps) []DateRange {
 	if len(g.Missing) == 0 && !g.unpublished(p.Period.End) {
 		return []DateRange{p.Period.DateRange} // most answers have no gaps, and a range has up to years of days
 	}
 	var counted []DateRange
 	for day := p.Period.Start; day <= p.Period.End; day++ {
-		if !g.Has(day) && (!p.Compares() || !g.Has(p.counterpart(day))) {
+		if !g.has(day) && (!p.Compares() || !g.has(p.counterpart(day))) {
 			counted = withDay(counted, day)
 		}
 	}
@@ -120,7 +120,7 @@ func (p *Params) previous(counted []DateRange, g Gaps) []DateRange {
 		for day := r.Start; day <= r.End; day++ {
 			other := p.counterpart(day)
 			before = withDay(before, other)
-			if leap := other + 1; p.Compare == PreviousYear && isLeapDay(leap) && leap <= end && !g.Has(leap) {
+			if leap := other + 1; p.Compare == PreviousYear && isLeapDay(leap) && leap <= end && !g.has(leap) {
 				before = withDay(before, leap)
 			}
 		}

@@ -24,8 +24,8 @@ func (g Gaps) Reason() string {
 	return "; movers compare archived days only with archived days, and one of these periods needs the archive"
 }
 
-// Has reports whether nothing is known about a day.
-func (g Gaps) Has(day Date) bool {
+// has reports whether nothing is known about a day.
+func (g Gaps) has(day Date) bool {
 	_, missing := slices.BinarySearch(g.Missing, day)
 	return missing || g.unpublished(day)
 }
@@ -50,13 +50,13 @@ func countDays(ranges []DateRange) (n int) {
 // CheckComparable refuses to compare two periods that have no known day in common: zeros would read as days without traffic.
 // A period of which the upstream has published nothing yet is no error, because time fills it.
 func (p *Params) CheckComparable(g Gaps) error {
-	if !p.Compares() || g.unpublished(p.Period.Start) || len(p.Counted(g)) > 0 {
+	if !p.Compares() || g.unpublished(p.Period.Start) || len(p.counted(g)) > 0 {
 		return nil
 	}
 	known := func(r DateRange) string {
 		var days []Date
 		for day := r.Start; day <= r.End; day++ {
-			if !g.Has(day) {
+			if !g.has(day) {
 				days = append(days, day)
 			}
 		}
@@ -88,7 +88,7 @@ func (p *Params) notes(g Gaps) []string {
 	if !p.Compares() {
 		return notes
 	}
-	if days, counted := p.Period.Days(), countDays(p.Counted(g)); counted > 0 && counted < days {
+	if days, counted := p.Period.Days(), countDays(p.counted(g)); counted > 0 && counted < days {
 		notes = append(notes, fmt.Sprintf("%d of %d days %s missing on one side: both periods are compared over the other %d.",
 			days-counted, days, oneOrMore(days-counted, "is", "are"), counted))
 	}

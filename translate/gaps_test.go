@@ -32,7 +32,7 @@ func TestCountedEqualsSlowReference(t *testing.T) {
 			}
 		}
 		want, wantPrevious := slowCounted(p, g)
-		counted := p.Counted(g)
+		counted := p.counted(g)
 		if got := listed(counted); !slices.Equal(got, want) {
 			t.Fatalf("%v without %v counts %v, want %v", p.Period, g, got, want)
 		}
@@ -98,7 +98,7 @@ func wantNotes(t *testing.T, p *Params, g Gaps, days, counted int) {
 	t.Helper()
 	text := strings.Join(p.notes(g), "\n")
 	for day := p.Period.Start; day <= p.Period.End; day++ {
-		if g.Has(day) && !slices.Contains(g.Missing, day) && !strings.Contains(text, day.String()) {
+		if g.has(day) && !slices.Contains(g.Missing, day) && !strings.Contains(text, day.String()) {
 			t.Fatalf("no note names %s: %s", day, text)
 		}
 	}

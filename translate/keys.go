@@ -53,14 +53,6 @@ func (k *keys) parts(begin, end int, part func([]byte)) {
 	}
 }
 
-// size returns the bytes of all keys.
-func (k *keys) size() (n int) {
-	for _, chunk := range k.chunks {
-		n += len(chunk)
-	}
-	return n
-}
-
 // grow makes room for n keys of size bytes together, as far as one chunk has it.
 func (k *keys) grow(n, size int) {
 	k.ends = slices.Grow(k.ends, n)

@@ -169,7 +169,7 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 	if beyond.Days() > 0 {
 		archived := Gaps{Missing: s.Missing}
 		for day := beyond.Start; day <= beyond.End; day++ {
-			stored = stored || !archived.Has(day)
+			stored = stored || !archived.has(day)
 			gaps.Missing = append(gaps.Missing, day)
 		}
 		if stored {
@@ -178,7 +178,7 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 		}
 	}
 	plan := Plan{Gaps: gaps}
-	counted := p.Counted(gaps)
+	counted := p.counted(gaps)
 	if len(counted) == 0 {
 		return plan
 	}

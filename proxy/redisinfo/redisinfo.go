@@ -33,7 +33,7 @@ func Read(ctx context.Context, client redisconn.Client) ([]Server, error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		servers = append(servers, Parse(text))
+		servers = append(servers, parse(text))
 		return nil
 	})
 	return servers, err
@@ -53,8 +53,8 @@ func Refused(err error) bool {
 	return true
 }
 
-// Parse reads the lines NAME:VALUE of an INFO.
-func Parse(text string) Server {
+// parse reads the lines NAME:VALUE of an INFO.
+func parse(text string) Server {
 	s := make(Server)
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {

@@ -29,8 +29,8 @@ func (p Process) since(before Process) Process {
 // tick is the unit of times in /proc, the same on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// ReadProcess reads the counters of a process of any user (proc(5): stat and status).
-func ReadProcess(pid int) (Process, error) {
+// readProcess reads the counters of a process of any user (proc(5): stat and status).
+func readProcess(pid int) (Process, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Process{}, err

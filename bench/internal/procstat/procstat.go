@@ -114,7 +114,7 @@ func (g *Reader) Since(before, after *Reading) Used {
 func (g *Reader) readProcesses(_ context.Context, r *Reading) error {
 	r.At = time.Now()
 	for _, server := range g.Servers {
-		process, err := ReadProcess(server.PID)
+		process, err := readProcess(server.PID)
 		if err != nil {
 			return fmt.Errorf("%s: %w", server.Name, err)
 		}

@@ -48,7 +48,7 @@ func TestReadProcess(t *testing.T) {
 		sum += rand.Uint64()
 	}
 	earliest := usage()
-	p, err := ReadProcess(os.Getpid())
+	p, err := readProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestReadProcess(t *testing.T) {
 	if p.Resident < 1<<20 {
 		t.Errorf("%d bytes resident", p.Resident)
 	}
-	if _, err := ReadProcess(1 << 30); err == nil {
+	if _, err := readProcess(1 << 30); err == nil {
 		t.Error("no error for a process that does not exist")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ThisMachine describes this machine. Fields that cannot be read stay empty.
-func ThisMachine() Machine {
+// thisMachine describes this machine. Fields that cannot be read stay empty.
+func thisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: runtime.GOARCH}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
@@ -30,9 +30,9 @@ func ThisMachine() Machine {
 	return m
 }
 
-// ThisCommit returns the commit of the working directory, with "+" if tracked files differ from it; "unknown" outside a
+// thisCommit returns the commit of the working directory, with "+" if tracked files differ from it; "unknown" outside a
 // repository.
-func ThisCommit() string {
+func thisCommit() string {
 	commit, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
 		return "unknown"

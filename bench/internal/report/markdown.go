@@ -42,8 +42,8 @@ func (m *Measurement) loop() string {
 	return fmt.Sprintf("%s %d", m.Loop, m.Connections)
 }
 
-// Alike returns the measurements of the same loop of the same scenario in all runs, loop by loop.
-func Alike(all []Measurement) (alike [][]Measurement) {
+// alikeRuns returns the measurements of the same loop of the same scenario in all runs, loop by loop.
+func alikeRuns(all []Measurement) (alike [][]Measurement) {
 	places := map[string]int{}
 	for _, m := range all {
 		name := m.Scenario + " " + m.loop()
@@ -85,7 +85,7 @@ func (s Spread) format(verb string) string {
 
 func appendSpeed(text []byte, all []Measurement) []byte {
 	text = append(text, "\n| scenario | loop | requests | a second | p50 | p90 | p99 | p99.9 | max ms |\n|---|---|---|---|---|---|---|---|---|\n"...)
-	for _, runs := range Alike(all) {
+	for _, runs := range alikeRuns(all) {
 		m, requests := &runs[0], map[int]int64{}
 		for i := range runs {
 			for status, n := range runs[i].Statuses {
@@ -112,7 +112,7 @@ func appendCost(text []byte, all []Measurement) []byte {
 	of := func(verb string, f func(*Cost) float64) figure {
 		return figure{verb, func(m *Measurement) float64 { return f(&m.Request) }}
 	}
-	for _, runs := range Alike(all) {
+	for _, runs := range alikeRuns(all) {
 		text = fmt.Appendf(text, "| %s | %s |", runs[0].Scenario, runs[0].loop())
 		text = cells(text, runs,
 			of("%.1f", func(c *Cost) float64 { return c.CPU["sara"] }), of("%.1f", func(c *Cost) float64 { return c.CPU["redis"] }),

@@ -188,7 +188,7 @@ type Point struct {
 // New starts the report of a program of this module that was run with these arguments.
 func New(program string, args []string) *Report {
 	command := strings.Join(append([]string{"go run ./" + program}, args...), " ")
-	return &Report{Command: command, Commit: ThisCommit(), Began: time.Now(), Machine: ThisMachine()}
+	return &Report{Command: command, Commit: thisCommit(), Began: time.Now(), Machine: thisMachine()}
 }
 
 // Progress returns a function that writes a line with the seconds since the start.

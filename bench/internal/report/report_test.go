@@ -11,7 +11,7 @@ import (
 
 func sample() *Report {
 	r := &Report{
-		Command: "load -long", Commit: "abc", Began: time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC), Took: 90, Machine: ThisMachine(),
+		Command: "load -long", Commit: "abc", Began: time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC), Took: 90, Machine: thisMachine(),
 		Measurements: []Measurement{
 			{Scenario: "memory hits", Loop: Closed, Connections: 128, Requests: 10, Statuses: map[int]int64{200: 10}, Cache: map[string]int64{"hit": 10},
 				Throughput: 5, Latency: Latency{P50: 1.25}, Request: Cost{CPU: map[string]float64{"sara": 40.5}}, Resident: map[string]int64{"sara": 64 << 20}},
@@ -91,10 +91,10 @@ func TestPublish(t *testing.T) {
 }
 
 func TestThisMachine(t *testing.T) {
-	if m := ThisMachine(); m.Cores < 1 || m.CPU == "" || m.Kernel == "" || m.Go == "" {
+	if m := thisMachine(); m.Cores < 1 || m.CPU == "" || m.Kernel == "" || m.Go == "" {
 		t.Errorf("%+v", m)
 	}
-	if commit := ThisCommit(); commit == "" {
+	if commit := thisCommit(); commit == "" {
 		t.Error("no commit")
 	}
 }

@@ -45,5 +45,5 @@ func (c *RunConfig) Pace(ctx context.Context, limiter *Limiter, limits ...Limit)
 	if err := limiter.Wait(ctx, append(limits, Limit{Name: "all", PerMinute: c.Total})...); err != nil {
 		return err
 	}
-	return YieldToTraffic(ctx, c.Busy, c.BusyLimit)
+	return yieldToTraffic(ctx, c.Busy, c.BusyLimit)
 }

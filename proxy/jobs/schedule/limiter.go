@@ -79,9 +79,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // busyPoll is how often YieldToTraffic checks whether the server is still busy.
 const busyPoll = 250 * time.Millisecond
 
-// YieldToTraffic waits while the server is busy with requests of customers, but at most for limit, so that steady traffic
+// yieldToTraffic waits while the server is busy with customers' requests, but at most for limit, so that steady traffic
 // cannot starve a job. It fails only when ctx has ended.
-func YieldToTraffic(ctx context.Context, busy func() bool, limit time.Duration) error {
+func yieldToTraffic(ctx context.Context, busy func() bool, limit time.Duration) error {
 	for waited := time.Duration(0); waited < limit && busy(); waited += busyPoll {
 		if err := Sleep(ctx, busyPoll); err != nil {
 			return err

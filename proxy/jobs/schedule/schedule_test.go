@@ -119,7 +119,7 @@ func TestYieldToTrafficEndsWhenIdleAtTheLimitAndWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yield := func(ctx context.Context, busyFor time.Duration) (time.Duration, error) {
 			began := time.Now()
-			err := YieldToTraffic(ctx, func() bool { return time.Since(began) < busyFor }, time.Minute)
+			err := yieldToTraffic(ctx, func() bool { return time.Since(began) < busyFor }, time.Minute)
 			return time.Since(began), err
 		}
 		for busyFor, want := range map[time.Duration]time.Duration{0: 0, 10 * time.Second: 10 * time.Second, time.Hour: time.Minute} {
