@@ -125,7 +125,7 @@ func (c *answers[K, V]) put(key K, a answer[V]) {
 	}
 	c.negative.Put(key, a)
 	if _, ok := c.positive.Peek(key); ok {
-		c.positive.Put(key, a) // it exists no more
+		c.positive.Put(key, a) // it no longer exists
 	}
 }
 

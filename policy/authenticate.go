@@ -18,8 +18,8 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	return g.lookupKey(ctx, r.hash(text), r.Address)
 }
 
-// RefuseAtOnce refuses a request whose key has not the form of one, or is not in the census. It returns nil for any other, and for what it
-// cannot know without waiting: Admit decides about those. The caller passes the time by the gate's own clock.
+// RefuseAtOnce refuses a request whose key does not have the form of one, or is not in the census. It returns nil for any other, and for what
+// it cannot know without waiting: Admit decides about those. The caller passes the time by the gate's own clock.
 func (g *Gate) RefuseAtOnce(now time.Time, r Request) *Denial {
 	text, denial := bearer(r.Authorization, g.config.KeyPrefix)
 	if denial != nil {
@@ -32,7 +32,8 @@ func (g *Gate) RefuseAtOnce(now time.Time, r Request) *Denial {
 	return nil
 }
 
-// isGuess reports whether the census in use shows a key to be unknown, and counts it then. Networks that guess wait for a query as without one.
+// isGuess reports whether the census in use shows a key to be unknown, and counts it in that case. Networks that guess a lot wait for a query,
+// as they do without a census.
 func (g *Gate) isGuess(ctx context.Context, now time.Time, q keyQuestion, address string) bool {
 	c := g.keys.census.Load()
 	if !c.answers(now, &q) {

@@ -12,23 +12,23 @@ const (
 	maxCensus = 100_000
 
 	// minCensus is how many unknown keys have to be looked up before a census is taken, and censusRows is how many hashes it may read for
-	// each of them. To read a hash costs less than a look-up, so a census costs no more than a few times what the look-ups before it did.
+	// each of them. Reading a hash costs less than a look-up, so a census costs no more than a few times what the look-ups before it did.
 	minCensus  = 64
 	censusRows = 4
 
 	// censusTimeout bounds the query of a census, for which look-ups wait: no known key waits longer for a directory that hangs.
 	censusTimeout = refreshPatience
 
-	// NewKeyDelay is how long a gate may take a new key of another process for unknown. That process shows the key only after this delay,
-	// so that nobody can use it earlier. A census is used for as long after each check that the directory has not changed. While there
+	// NewKeyDelay is how long a gate may consider a new key of another process unknown. That process shows the key only after this delay,
+	// so that it cannot be used earlier. A census is used for this long after each check that the directory has not changed. While there
 	// are requests, the next check starts after censusAhead.
 	NewKeyDelay = 10 * time.Millisecond
 	censusAhead = NewKeyDelay / 2
 )
 
-// A census holds the beginnings of the hashes of all keys in the directory. A key that is not in it is unknown, so that guesses need no
-// look-up. Like a cached answer, it holds for requests of its version until it is too old. Unlike one, it also covers keys that nobody has
-// used before. Those have to work as soon as they are shown, so a census is used only while it is checked.
+// A census holds the beginnings of the hashes of all keys in the directory. A key that is not in it is unknown, so guesses need no
+// look-up. Like a cached answer, it holds for requests of its version until it is too old. Unlike one, it also covers keys that have never
+// been used. Those have to work as soon as they are shown, so a census is used only while it is checked.
 type census struct {
 	version   version
 	loadedAt  time.Time // when its query began
@@ -95,7 +95,7 @@ func (f *keyFinder) withoutUnknown(ctx context.Context, begun time.Time, batch [
 
 // A censusPlan decides when a census is taken. The zero value is ready to use.
 type censusPlan struct {
-	unknown int // keys that were looked up in vain since the last census
+	unknown int // keys that were looked up and not found since the last census
 	due     int // how many have to be, at least, until the next one
 }
 

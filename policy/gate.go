@@ -148,7 +148,7 @@ func (g *Gate) decide(grant *Grant, now time.Time, r Request) (*Grant, error) {
 func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil || !grant.Key.From.Contain(r.Address) {
-		return nil, nil // such a path is answered alike with any key or none
+		return nil, nil // the answer to such a path does not depend on the key
 	}
 	return grant, g.chargeMinute(grant)
 }
@@ -158,7 +158,7 @@ func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 func (g *Gate) Look(ctx context.Context, r Request) *Grant {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil || !grant.Key.From.Contain(r.Address) {
-		return nil // such a request is answered alike with any key or none
+		return nil // the answer to such a request does not depend on the key
 	}
 	grant.Usage = g.config.Budget.Usage(grant.Key.AccountID)
 	return grant

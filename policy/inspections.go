@@ -39,7 +39,7 @@ type Inspections struct {
 	capacity int           // of the token bucket
 	interval time.Duration // in which the bucket gets one token back
 	timeout  time.Duration
-	known    *lru.Cache[siteDay, int] // how many were taken of a day, by any process, when Redis last said so
+	known    *lru.Cache[siteDay, int] // how many any process had taken on a day, as Redis last reported
 }
 
 // siteDay is a day of a site's quota.
@@ -86,7 +86,7 @@ func newInspections(client redisconn.Client, limits InspectionLimits, timeout ti
 // An error means that Redis did not decide within a second, or that ctx ended first. Redis may have counted the inspection
 // anyway: the script is not idempotent, so it is not retried. One inspection of the quota is then lost.
 //
-// To a Redis that has lost the day's count, this restores what this process last read of it there. What others took since then is
+// If Redis has lost the day's count, Take restores the count that this process last read there. What others took since then is
 // granted again, and so is the minute; the upstream refuses what exceeds its own count.
 func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted bool, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)

@@ -38,7 +38,7 @@ func lastChange(ctx context.Context, client redisconn.Client) (string, error) {
 	return change, ignoreMissing(err)
 }
 
-// beginChanges makes an id where there is none, so that the next change differs from it. It returns none if a change came first.
+// beginChanges makes an id if there is none, so that the next change differs from it. It returns "" if a change came first.
 func beginChanges(ctx context.Context, client redisconn.Client) (string, error) {
 	change := rand.Text()
 	if made, err := client.SetNX(ctx, changeKey, change, 0).Result(); err != nil || !made {

@@ -229,7 +229,7 @@ func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
 	return nil, err
 }
 
-// query asks the directory for the keys of a batch, without those that a census shows to be unknown. It takes the census first if one is due.
+// query asks the directory for the keys of a batch, except for those that a census shows to be unknown. It takes a census first if one is due.
 func (f *keyFinder) query(begun time.Time, batch []*keyLookup, hashes []Hash) (keys map[Hash]Key, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), lookupTimeout)
 	defer cancel()

@@ -41,8 +41,8 @@ func (f format) hasParameter(name, value []byte) bool {
 		f == formatCSV && bytes.EqualFold(name, []byte("header")) && bytes.EqualFold(value, []byte("present"))
 }
 
-// An acceptance is what the Accept fields of a request say of the formats (RFC 9110, section 12.5.1). The zero value is that of a
-// request without one.
+// An acceptance is what the Accept fields of a request say about the formats (RFC 9110, section 12.5.1). The zero value is that of a
+// request without such a field.
 type acceptance [formats]struct {
 	specificity uint8 // of the media range that decides: 0 is none, and one by its full name has at least bySubtype
 	weight      uint16
@@ -95,7 +95,7 @@ func (a *acceptance) readRange(element []byte) {
 		var parameter []byte
 		parameter, rest, more = cutUnquoted(rest, ';')
 		name, value, _ := bytes.Cut(bytes.TrimSpace(parameter), []byte("="))
-		if len(name) == 1 && name[0]|' ' == 'q' { // what follows extends Accept, and says nothing of the media type
+		if len(name) == 1 && name[0]|' ' == 'q' { // what follows extends Accept, and says nothing about the media type
 			if weight, ok = parseWeight(value); !ok {
 				return
 			}

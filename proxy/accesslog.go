@@ -223,7 +223,7 @@ func (s *second) appendInstant(dst []byte, t time.Time) []byte {
 	return dst
 }
 
-// appendSeconds appends d in seconds as a decimal of the digits that it needs. It must not be negative.
+// appendSeconds appends d in seconds as a decimal, with as many digits as it needs. It must not be negative.
 func appendSeconds(dst []byte, d time.Duration) []byte {
 	dst = strconv.AppendInt(dst, int64(d/time.Second), 10)
 	point := len(dst)

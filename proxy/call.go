@@ -18,8 +18,8 @@ import (
 	"sara/translate"
 )
 
-// A call is one request on its way through the stages. It belongs to one goroutine. The next request on its connection uses its memory
-// again, unless it is held.
+// A call is one request on its way through the stages. It belongs to one goroutine. The next request on its connection reuses its memory,
+// unless it is held.
 type call struct {
 	id       string // of the request; it shares the bytes of ownID, unless another request made this one: valid as long as the call
 	route    *route
@@ -77,7 +77,8 @@ func (s *Server) withHTTP1(next fasthttp.RequestHandler) fasthttp.RequestHandler
 // connectionOf returns the connection of a request: the listener makes them all.
 func connectionOf(http *fasthttp.RequestCtx) *connection { return http.Conn().(*connection) }
 
-// withShortcuts is the middleware in front of the router, which the requests that come most often do not need: memoized ones, and guesses.
+// withShortcuts is the middleware in front of the router. It answers the most frequent requests, which need no router: memoized ones, and
+// guesses of keys.
 func (s *Server) withShortcuts(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(http *fasthttp.RequestCtx) {
 		connection := connectionOf(http)
@@ -139,7 +140,7 @@ func (s *Server) newCall(r *route, http *fasthttp.RequestCtx) *call {
 	return c
 }
 
-// begin makes c the call of a request, whose route is not known yet. Nothing is left in it of an earlier one.
+// begin makes c the call of a request, whose route is not known yet. Nothing of an earlier request is left in it.
 func (s *Server) begin(c *call, http *fasthttp.RequestCtx) {
 	*c = call{http: http, header: s.readHeader(http), deadline: deadline{at: http.Time().Add(requestTimeout)}, ownID: newRequestID()}
 	c.started, c.client = c.header.at, c.header.client(http)
@@ -158,7 +159,7 @@ func (s *Server) enter(c *call, r *route) {
 	}
 }
 
-// release drops what the call refers to when its handler has returned, but the body, which the HTTP library has yet to send.
+// release drops what the call refers to once its handler has returned, except for the body, which the HTTP library has yet to send.
 func (c *call) release() {
 	c.http, c.header, c.memoized = nil, requestHeader{}, nil
 	c.grant, c.params, c.property, c.ownGrant, c.ownError = nil, nil, nil, policy.Grant{}, apiError{}
@@ -252,7 +253,7 @@ func (c *call) request() policy.Request {
 func (c *call) isTooLong() bool { return len(c.http.RequestURI()) > maxURL }
 
 // admit checks the key and charges the request budgets. An unknown path or method, or a URL that is too long, is answered 404, 405
-// or 414 with any key or none; with a valid key it is charged to the key's minute, and has the account's rate limit headers. The
+// or 414 whatever the key; with a valid key it is charged to the key's minute, and has the account's rate limit headers. The
 // OpenAPI document has them without a charge.
 func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open && (c.header.authorizations == 0 || c.route.Operation == "") {

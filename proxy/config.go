@@ -42,8 +42,8 @@ type Config struct {
 	Rows       *redisrows.Store // shares the cache between replicas; nil: Redis does, if there is one
 	Keyring    *keyring.Keyring // seals the cache that replicas share; nil: each replica has its own
 
-	// MemoryLimit is the memory limit of the process in bytes, of which the sizes of what requests take up are derived; 0:
-	// there is none, and 1 GiB is assumed.
+	// MemoryLimit is the memory limit of the process in bytes, from which the bounds of what requests hold are derived; 0: there is
+	// none, and 1 GiB is assumed.
 	MemoryLimit int64
 
 	// FillBytes bounds the memory of upstream answers in flight; 0: FillBytes(MemoryLimit). FillPatience bounds how long an
@@ -69,14 +69,14 @@ type Config struct {
 	Degraded     func() bool
 	Degradations []Degradation
 
-	// Snapshots keep what the server knows of keys and properties for replicas that start without the database, and restore it at such
+	// Snapshots keep what the server knows about keys and properties for replicas that start without the database, and restore it at such
 	// a start; nil: there are none. KeepSnapshots has to run.
 	Snapshots *policy.Snapshots
 
-	// Anomalies are the events that concerned answers have a note of; nil: translate.KnownAnomalies.
+	// Anomalies are the events that the notes of affected answers name; nil: translate.KnownAnomalies.
 	Anomalies translate.Anomalies
 
-	// ArchiveAway returns why the object store of the archive is not used, empty while it is; nil: it always is.
+	// ArchiveAway returns why the object store of the archive is not used, or "" while it is; nil: it always is used.
 	ArchiveAway func() string
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>

@@ -33,7 +33,7 @@ type connection struct {
 
 	network string       // of the address; empty: connections are not counted by network
 	open    *connections // that it is one of; nil for one that was refused, or that carries the requests of an MCP message
-	waiting atomic.Int64 // since when it has waited for bytes, by the clock of open; or busy, or evicted
+	waiting atomic.Int64 // when it began to wait for bytes, by the clock of open; or busy, or evicted
 	used    atomic.Bool  // it has carried a byte
 	keyed   atomic.Bool  // it has carried a valid key
 }

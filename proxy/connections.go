@@ -147,7 +147,7 @@ type connectionGroup struct {
 	limit   int
 	members map[*connection]struct{}
 
-	// To look at all members for each new connection would let a flood of them take up the processor.
+	// A look at all members for each new connection would let a flood of them take up the processor.
 	candidates []candidate // members that had waited longest by the last look, the longest last
 	keyed      bool        // the candidates have carried valid keys, because no member without one had waited long enough
 	lookAgain  int64       // before then no other member has waited long enough
@@ -193,7 +193,7 @@ func (g *connectionGroup) longestWaiting(now int64) *connection {
 // evict marks a candidate as evicted, unless it is one no longer.
 func (g *connectionGroup) evict(c candidate) bool {
 	if c.connection.keyed.Load() != g.keyed {
-		g.lookAgain = 0 // it is a candidate still, but not the next
+		g.lookAgain = 0 // it is still a candidate, but not the next
 		return false
 	}
 	_, open := g.members[c.connection]

@@ -79,7 +79,7 @@ func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *
 	}
 }
 
-// errPlanOutdated means that a report needs other rows than planned, because more is known by now: it is planned again.
+// errPlanOutdated means that a report needs rows other than planned, because more is known by now: it is planned again.
 var errPlanOutdated = errors.New("the plan of the report is outdated")
 
 // checkPlan returns errPlanOutdated, which ends a fill before its call, if the query asks for days that a copy of the series shows as

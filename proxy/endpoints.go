@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// endpoints finds the route of a path without the router, which makes memory for the parameters. It knows only those endpoints that need a
-// key.
+// endpoints finds the route of a path without the router, which allocates memory for the parameters. It knows only the endpoints that need
+// a key.
 type endpoints struct {
 	fixed      map[string]*route // by path
 	ofProperty map[string]*route // by what follows the property in the path
@@ -46,8 +46,8 @@ func (e *endpoints) find(path []byte) *route {
 	}
 }
 
-// refuseAtOnce answers a request to an endpoint whose key the gate refuses without waiting, and reports whether it has. Such a request goes
-// no further: neither a router nor a context is needed for it.
+// refuseAtOnce answers a request to an endpoint whose key the gate refuses without waiting, and reports whether it has. Such a request needs
+// neither the router nor a context.
 func (s *Server) refuseAtOnce(c *call) bool {
 	if c.header.authorizations != 1 || s.tracer != nil || !c.http.IsGet() && !c.http.IsHead() || c.isTooLong() {
 		return false

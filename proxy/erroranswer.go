@@ -30,8 +30,8 @@ func (c *call) formOf(e *apiError) errorForm {
 	return f
 }
 
-// isRepeated reports whether many requests get the answer of a form within a second: those of clients that are refused and go on, or of
-// guesses from many addresses.
+// isRepeated reports whether many requests get the answer of a form within a second: those of refused clients that do not stop, or guesses
+// from many addresses.
 func (f *errorForm) isRepeated() bool {
 	return f.status == fasthttp.StatusUnauthorized || f.status == fasthttp.StatusTooManyRequests
 }
@@ -39,7 +39,7 @@ func (f *errorForm) isRepeated() bool {
 // maxRepeatedErrors bounds the answers that are kept, of about a kilobyte each. Those that wait for a limit have a new form each second.
 const maxRepeatedErrors = 1 << 10
 
-// A repeatedError is the answer of a form, kept for further requests: to copy it costs a fraction of writing it piece by piece.
+// A repeatedError is the answer of a form, kept for further requests: copying it costs a fraction of writing it piece by piece.
 type repeatedError struct {
 	header        fasthttp.ResponseHeader
 	before, after []byte // the body around the id of the request

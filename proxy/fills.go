@@ -17,8 +17,8 @@ import (
 const (
 	// assumedMemory is the memory limit of a process that has none.
 	assumedMemory = 1 << 30
-	// fillOverhead is what a fill holds beside its rows: buffers of the connection, of the decompression, and of the copy for
-	// Redis.
+	// fillOverhead is what a fill holds in addition to its rows: buffers of the connection, of the decompression, and of the copy
+	// for Redis.
 	fillOverhead = 512 << 10
 	// leastFillBytes admits the largest fill and the budget's reserve for small ones.
 	leastFillBytes = 40 << 20
@@ -114,7 +114,7 @@ func (f *fill) ask(ctx context.Context) (rows *translate.Rows, err error) {
 	return rows, err
 }
 
-// target returns the property as the upstream names it, with what a look into Redis has just found of its cooldown.
+// target returns the property as the upstream names it, with the cooldown that a look into Redis has just found.
 func (f *fill) target() upstream.Target {
 	p := f.call.property
 	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,

@@ -38,7 +38,7 @@ type liveCallReservation struct {
 
 // Take charges for a call that is about to be made. The first call charges for all expected ones: a request that needs two
 // calls must not spend one on half an answer. If the plan's minute never admits as many, it charges for those that fit: the
-// rows of each stay, so that a client that waits as told has all of them after some minutes. If the plan's day never admits as many, it
+// rows of each stay, so a client that honours Retry-After has all of them after some minutes. If the plan's day never admits as many, it
 // charges for none: the first call's rows are fresh for ten minutes or six hours (ttl), and the next call could be made only a day later.
 func (r *liveCallReservation) Take(ctx context.Context) error {
 	_, span := spans.Start(ctx, "charge")
@@ -56,7 +56,7 @@ func (r *liveCallReservation) Take(ctx context.Context) error {
 	return nil
 }
 
-// release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile. A fill that goes on
+// release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile. A fill that continues
 // without the request pays for its own call only, since nothing would refund the others.
 func (r *liveCallReservation) release() {
 	r.mu.Lock()

@@ -68,7 +68,7 @@ func (h *hedge) observe(propertyID string, took time.Duration) {
 	known.add(took)
 }
 
-// latencies are the last 20 of a property, of which the second highest is the 95th percentile. It is safe for concurrent use.
+// latencies are the last 20 of a property; the second highest of them is the 95th percentile. They are safe for concurrent use.
 type latencies struct {
 	mu   sync.Mutex // guards the following fields
 	last [20]time.Duration

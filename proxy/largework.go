@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// An answer of at least largeRows is large work: to build one of 50,000 rows takes some 5 MB beside the rows.
+	// An answer of at least largeRows is large work: building one of 50,000 rows takes some 5 MB in addition to the rows.
 	largeRows = 5 * translate.NarrowSample
 	// So is one of at least largeDays from the archive: a day has up to 100 rows.
 	largeDays = largeRows / 100
 )
 
-// largeWork bounds the requests that work on large row sets at a time: more would only take more memory, and keep short requests
+// largeWork bounds how many requests work on large row sets at a time: more would only take more memory, and keep short requests
 // from running.
 type largeWork struct {
 	slots    *cpubound.Slots // to merge and rank rows

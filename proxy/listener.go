@@ -62,8 +62,8 @@ const (
 	maxAcceptDelay = time.Second
 )
 
-// acceptAny accepts the next connection. An error such as that descriptors have run out must not end the process: it backs off
-// and tries again.
+// acceptAny accepts the next connection. An error, such as a lack of file descriptors, must not end the process: acceptAny backs off and
+// tries again.
 func (l *listener) acceptAny() (net.Conn, error) {
 	for delay := minAcceptDelay; ; delay = min(2*delay, maxAcceptDelay) {
 		conn, err := l.Listener.Accept()

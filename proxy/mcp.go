@@ -41,7 +41,7 @@ func (s *Server) newMCPEndpoint() *mcpEndpoint {
 	if base, err := url.Parse(s.config.BaseURL); err == nil {
 		e.hosts = append(e.hosts, base.Hostname())
 	}
-	inner := sync.OnceValue(func() http.Handler { return mcp.New(e, s.config.Version) }) // many servers are never asked: its schemas take long
+	inner := sync.OnceValue(func() http.Handler { return mcp.New(e, s.config.Version) }) // lazily: its schemas take long, and many servers never need it
 	e.serve = fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := r.Context().Value(mcpCall{}).(*message)
 		inner().ServeHTTP(w, r.WithContext(context.WithValue(m.ctx, mcpCall{}, m)))
@@ -158,8 +158,8 @@ func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
 	e.server.logCause(&call{id: ctx.Value(mcpCall{}).(*message).id}, &apiError{code: codeInternal, cause: bug})
 }
 
-// Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request, which takes all
-// stages as one from the network.
+// Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request. It passes all
+// stages, like a request from the network.
 func (e *mcpEndpoint) Get(ctx context.Context, target string) mcp.Answer {
 	var inner fasthttp.RequestCtx
 	e.initRequest(ctx, &inner, target)
@@ -207,7 +207,7 @@ func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Valu
 	return []byte(gjson.GetBytes(r.answer.Head(), "data.totals").Raw)
 }
 
-// wrongMCPMethod refuses what is no message: there are no streams to open (GET) and no sessions to end (DELETE).
+// wrongMCPMethod refuses what is not a message: there are no streams to open (GET) and no sessions to end (DELETE).
 func wrongMCPMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 	return reply{}, &apiError{code: codeMethodNotAllowed, allow: fasthttp.MethodPost,
 		message: "the method " + string(c.http.Method()) + " is not allowed: MCP messages are sent with POST"}

@@ -23,7 +23,7 @@ type admittedRequest struct {
 	params     *translate.Params
 	property   *policy.Property
 	request    reportRequest
-	logged     []byte // what the access log says of grant and property
+	logged     []byte // what the access log says about grant and property
 }
 
 // A memoKey identifies a request. The hash does not reveal its API key.
@@ -35,7 +35,7 @@ type memoKey struct {
 const (
 	maxMemoEntries = 10_000  // of about a kilobyte each
 	maxMemoKey     = 1 << 10 // bytes of Authorization and URL; longer requests are not memoized
-	usualTenant    = 160     // bytes that the access log says of a tenant, with ids of ours
+	usualTenant    = 160     // bytes of a tenant in the access log, with ids of the usual length
 )
 
 // newMemo returns a memo, which keeps admitted requests whose answer was found in memory or in Redis.

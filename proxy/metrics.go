@@ -31,8 +31,8 @@ type failure struct {
 	code      string
 }
 
-// An errorSeries holds the series of one kind of error. They are resolved once, as those of successes are: clients that are refused
-// often go on.
+// An errorSeries holds the series of one kind of error. They are resolved once, like those of successes: refused clients often do not
+// stop.
 type errorSeries struct {
 	answered prometheus.Counter
 	duration prometheus.Observer

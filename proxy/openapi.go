@@ -91,7 +91,7 @@ func (o orderedObject) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// writeJSON leaves characters as they are that only HTML needs escaped.
+// writeJSON does not escape the characters that only HTML needs escaped.
 func writeJSON(value any, indent string) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

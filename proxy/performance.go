@@ -98,7 +98,7 @@ func (s *Server) answerOnce(ctx context.Context, c *call, q *reportRequest) (rep
 	if answer != nil && s.isFresh(ctx, c, q, answer) {
 		return c.reply(answer, q.left(c, answer), cacheHit), nil
 	}
-	c.held = true // fills go on without the request
+	c.held = true // fills continue without the request
 	if q.archived {
 		q.basis = s.basis(ctx, c) // before the archive is read: what is read may be newer, but not older
 	}
@@ -206,8 +206,8 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 // usualHead is room for most answers.
 const usualHead = 16 << 10
 
-// writeHead writes the head of an answer. Its length is not known before, and the cache keeps it without unused room: so most are written
-// into memory that is used again, and then copied.
+// writeHead writes the head of an answer. Its length is not known in advance, and the cache must not keep unused capacity: so most heads are
+// written into a reused buffer, and then copied.
 func (s *Server) writeHead(c *call, q *reportRequest, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
 	buffer := s.heads.Get().(*[]byte)
 	defer s.heads.Put(buffer)

@@ -124,7 +124,7 @@ func (c *call) about(p *sqlstore.Property, params *translate.Params) *call {
 // An answerer answers a report.
 type answerer func(*Server, context.Context, *call, *reportRequest) (reply, error)
 
-// summarize answers the parts, a few at a time. Those that the time does not suffice for keep their error.
+// summarize answers the parts, a few at a time. Those for which there is no time left keep their error.
 func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer answerer) {
 	next := make(chan *portfolioPart)
 	var workers sync.WaitGroup

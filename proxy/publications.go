@@ -13,8 +13,8 @@ import (
 const (
 	// maxPublications bounds the properties whose last published day is kept.
 	maxPublications = 20_000
-	// readTogether is the time within which two reads, such as those of one page of a dashboard, count as simultaneous: that the upstream
-	// publishes a day in between, which it does once a day, is too rare for a note.
+	// readTogether is the time within which two reads, such as those of one page of a dashboard, count as simultaneous: the upstream
+	// publishes a day once a day, and too seldom in between for a note.
 	readTogether = time.Minute
 )
 

@@ -39,8 +39,8 @@ func (l *listener) refuse(conn net.Conn) {
 	}
 }
 
-// hastyRefusals are the connections of a flood. A goroutine refuses one after the other, because to send an answer and to close takes
-// much longer than to accept: the connections of customers, which are in the same queue of the kernel, would wait for it. The zero
+// hastyRefusals are the connections of a flood. A goroutine refuses one after the other, because sending an answer and closing take
+// much longer than accepting: the connections of customers, which are in the same queue of the kernel, would wait for it. The zero
 // value is ready to use.
 type hastyRefusals struct {
 	mu      sync.Mutex
@@ -103,7 +103,7 @@ func (l *listener) nextRefusal() []byte {
 	return bytes.ReplaceAll(r.text, []byte(r.id), []byte(id))
 }
 
-// refusePatiently sends an answer once the request has come: clients do not expect it earlier. Then it reads what else comes,
+// refusePatiently sends an answer once the request has arrived: clients do not expect it earlier. Then it reads what else arrives,
 // because the answer would get lost if the connection were closed with bytes unread. All of it takes a second at most.
 func refusePatiently(conn net.Conn, answer []byte) {
 	defer func() { _ = conn.Close() }()

@@ -37,7 +37,7 @@ func (c *call) reply(answer *cache.Answer, fresh time.Duration, cacheStatus stri
 	return reply{answer: answer, tail: translate.AppendTail, cacheStatus: cacheStatus, maxAge: max(mustRevalidate, int(fresh/time.Second))}
 }
 
-// compressFrom is the length of body below which compression saves nothing.
+// compressFrom is the length of a body below which compression saves nothing.
 const compressFrom = 1 << 10
 
 // send answers a request with a reply, or with 304 if the client has it already.
@@ -114,8 +114,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n + m, nil
 }
 
-// Close implements io.Closer. The library calls it when the body is sent, or not needed: a connection that waits for its next request
-// must not keep an answer in memory that the cache has dropped.
+// Close implements io.Closer. The library calls it when the body has been sent, or is not needed: a connection that waits for its next
+// request must not keep an answer in memory that the cache has dropped.
 func (b *body) Close() error {
 	*b = body{}
 	return nil

@@ -69,7 +69,7 @@ type Server struct {
 	database storeHealth
 	// forwardedBy is the normalized name of the trusted proxy's header; empty: there is no such proxy.
 	forwardedBy  string
-	noticedProxy atomic.Bool // X-Forwarded-For came although there is no such proxy
+	noticedProxy atomic.Bool // X-Forwarded-For arrived although there is no such proxy
 
 	listening sync.Mutex   // guards the following fields
 	listener  net.Listener // of Serve
@@ -199,8 +199,8 @@ func (s *Server) TakeKeyUses() map[string]time.Time { return s.gate.TakeKeyUses(
 // Revalidate implements policy.Listener.
 func (s *Server) Revalidate() { s.gate.Revalidate() }
 
-// KeepSnapshots keeps what the server knows of keys and properties for replicas that start without the database, and restores it if
-// this one has started so, until ctx ends.
+// KeepSnapshots keeps what the server knows about keys and properties for replicas that start without the database, and restores it if
+// this one has started that way, until ctx ends.
 func (s *Server) KeepSnapshots(ctx context.Context) {
 	if s.config.Snapshots != nil {
 		s.config.Snapshots.Keep(ctx, s.gate, time.Tick(policy.SnapshotInterval))

@@ -22,7 +22,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		learned, err := s.learnDays(ctx, c, q, part, found)
 		switch {
 		case err == nil:
-			if learned != part { // which is the caller's: a hedged request goes on with it if this fails
+			if learned != part { // which is the caller's: a hedged request continues with it if this fails
 				defer learned.release()
 			}
 			part = learned
@@ -65,8 +65,8 @@ func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part
 	return c.stale(r), err
 }
 
-// useYesterdaysSeries replaces a daily series that cannot be fetched by a copy of yesterday's, which has a key of its own because its window
-// differs. The copy must cover the request: were its figures to begin later, the archive might have to complete them with days that the copy
+// useYesterdaysSeries replaces a daily series that cannot be fetched with a copy of yesterday's, which has a key of its own because its window
+// differs. The copy must cover the request: if its figures began later, the archive might have to complete them with days that the copy
 // has too.
 func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequest, found []cache.Found) {
 	if !q.report.IsSeries(q.conditions) || len(found) != 1 || found[0].Entry != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
@@ -83,7 +83,7 @@ func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequ
 		return
 	}
 	found[0] = cache.Found{Entry: entry, Stale: true}
-	q.fetches = slices.Clone(q.fetches) // a hedged request shares them with the read that goes on
+	q.fetches = slices.Clone(q.fetches) // a hedged request shares them with the read that continues
 	fetch := &q.fetches[0]
 	fetch.Upstream, fetch.Range.Start = &series, series.Range.Start
 }

@@ -11,7 +11,7 @@ import (
 const maxTableSizes = 20_000
 
 // tableSizes remembers how many rows the tables of properties had, as fills have found. The narrow sample of a small table is enlarged:
-// it has all rows then, which saves the call for the wide sample of the same range. To learn the size of a table costs a sample of
+// it has all rows then, which saves the call for the wide sample of the same range. Learning the size of a table costs a sample of
 // 5,001 rows in place of one of 1,001, once. It is safe for concurrent use.
 type tableSizes struct {
 	mu    sync.Mutex // serializes writes of known
@@ -24,7 +24,7 @@ type tableKey struct {
 	by       translate.Dimension
 }
 
-// A tableSize is what is known of a table; zeros are not known.
+// A tableSize is what is known about a table; zeros are not known.
 type tableSize struct {
 	rows, days int // that a complete sample had, over so many days
 	full       int // the fewest days of which an enlarged or wide sample was not complete

@@ -13,7 +13,7 @@ import (
 )
 
 // An upstreamRead reads the upstream's part of each fetch of a request through the cache, partly in the background (see begin). It ends
-// with the context of the request; the fills that it has started go on.
+// with the context of the request; the fills that it has started continue.
 type upstreamRead struct {
 	parts  []readPart
 	calls  liveCallReservation
@@ -160,7 +160,7 @@ func (r *upstreamRead) endsWithin(delay time.Duration) bool {
 	}
 }
 
-// wait waits until the read has ended. Next to an error it returns the stale copies that the cache still has.
+// wait waits until the read has ended. With an error it returns the stale copies that the cache still has.
 func (r *upstreamRead) wait() ([]cache.Found, error) {
 	if r.done != nil {
 		<-r.done
@@ -183,7 +183,7 @@ func (r *upstreamRead) late() lateError {
 	return lateError{reasonSlow}
 }
 
-// hedgedAnswer answers from stored figures while the upstream is late: its call goes on in the background, and its rows will be
+// hedgedAnswer answers from stored figures while the upstream is late: its call continues in the background, and its rows will be
 // cached. An error means that nothing is stored.
 func (s *Server) hedgedAnswer(ctx context.Context, c *call, q reportRequest, part *archivePart, read *upstreamRead) (reply, error) {
 	copies := make([]cache.Found, len(read.parts))

@@ -109,9 +109,9 @@ type Request struct {
 	// FirstRows is how many of the first rows of a ranked result the request needs; 0: all. The others need not be read from Redis
 	// (translate.Groups).
 	FirstRows int
-	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
+	// Beside is a query whose copy is read from Redis into memory, for AtHand, together with these rows. nil: none.
 	Beside *translate.Query
-	// Along is read along with a look into Redis, if it is on the same server. It belongs to Fill, which is called after that. nil: none.
+	// Along is read together with the rows in Redis, if it is on the same server. It belongs to Fill, which is called after that. nil: none.
 	Along *Along
 	// Reserve waits for the memory of a fill, before it is called; release gives it back once the rows are kept here and in
 	// Redis. Its error concerns this replica only: all waiters of this process get it, and another replica may fill. It runs on
@@ -267,7 +267,7 @@ func (c *Cache) newer(has Found, entry *Entry, ttl time.Duration) Found {
 	return c.found(entry, HitShared, ttl)
 }
 
-// besides returns the query that comes along with a lookup; none if memory has it.
+// besides returns the query that is read together with a lookup (Request.Beside); none if memory has it.
 func (c *Cache) besides(l *lookup) []candidate {
 	if l.Beside == nil {
 		return nil

@@ -37,21 +37,21 @@ func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID s
 	return entry, of
 }
 
-// A mention is what an answer says of days that its own rows do not show, as a copy of the daily series tells it.
+// A mention is what an answer says about days that its own rows do not show, according to a copy of the daily series.
 type mention struct {
 	key   string // of the series; empty: the answer says nothing
 	asked translate.DateRange
 	known translate.KnownDays
 }
 
-// Mention records what the answer says of the days of a property: the answer is outdated once memory has a copy of the series
-// that tells something else. It must be called before Keep.
+// Mention records what the answer says about the days of a property: the answer is outdated once memory has a copy of the series
+// that shows something else. It must be called before Keep.
 func (a *Answer) Mention(propertyID string, series translate.Query, known translate.KnownDays) {
 	var buffer [usualKey]byte
 	a.mention = mention{key: string(appendKey(buffer[:0], propertyID, &series)), asked: series.Range, known: known}
 }
 
-// KnownDays returns what the entry of a daily series over the days asked tells. It is memoized.
+// KnownDays returns what the entry, which is a daily series over the days asked, shows about them. It is memoized.
 func (e *Entry) KnownDays(asked translate.DateRange) translate.KnownDays {
 	e.reading.Do(func() { e.known = translate.KnownDaysOf(e.Rows(), asked) })
 	return e.known

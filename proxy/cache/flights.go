@@ -72,7 +72,7 @@ func finishedFlight(o outcome) *flight {
 	return f
 }
 
-// A latch opens once. Unlike a channel, it takes no memory unless someone waits for it: hardly any flight that finds a copy is waited for. The
+// A latch opens once. Unlike a channel, it takes no memory unless a goroutine waits for it, which is rare for a flight that finds a copy. The
 // zero value is not open.
 type latch struct {
 	mu     sync.Mutex // guards the following fields

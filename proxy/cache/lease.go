@@ -73,7 +73,7 @@ func (s *sharedStore) dropEndless(l *lookup) {
 const renewLua = `if redis.pcall('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 
 // renew extends the lease from time to time, until stop is called. The token fences it: a lease that has expired and gone to another
-// replica is left alone. Most fills end before the first time, so that no goroutine waits for it. settled waits for a renewal that is
+// replica is left alone. Most fills end before the first renewal, so no goroutine waits for it. settled waits for a renewal that is
 // under way when stop is called: no request may wait for a Redis that does not answer it.
 func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop, settled func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -118,8 +118,8 @@ func (m *memory) has(a *Answer) bool {
 	return now.answer == a
 }
 
-// outdated reports whether a source was refilled since the answer was built from it, or a copy of the daily series tells
-// something else than the answer. What was evicted does not count.
+// outdated reports whether a source was refilled since the answer was built from it, or a copy of the daily series contradicts the
+// answer. What was evicted does not count.
 func (m *memory) outdated(a *Answer) bool {
 	for i := range a.sources {
 		s := &a.sources[i]

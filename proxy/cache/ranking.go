@@ -8,8 +8,8 @@ type ranking struct {
 	of uint64 // the id of the entry
 }
 
-// Ranked returns the rows of an entry with their ranking in an order, so that to select a page costs the same wherever it begins. The
-// ranking is made once and kept in memory, in addition to the entry: it counts against the account's share, and may be evicted before.
+// Ranked returns the rows of an entry with their ranking in an order, so that selecting a page costs the same wherever it begins. The
+// ranking is made once and kept in memory, in addition to the entry: it counts against the account's share, and may be evicted earlier.
 func (c *Cache) Ranked(e *Entry, o translate.Order, accountID string) *translate.Rows {
 	return e.Rows().Ranked(c.memory.ranking(e, o, accountID))
 }

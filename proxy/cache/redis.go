@@ -129,7 +129,7 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 		}
 		return true
 	case ctx.Err() != nil, errors.Is(err, errPaused):
-		return false // the caller has left, or others have failed; that shows nothing about Redis
+		return false // the caller has left, or others have failed: neither shows anything about Redis
 	case redisconn.IsFull(err):
 		s.metrics.redisErrors.Inc()
 		s.rows.Suspect() // it makes room

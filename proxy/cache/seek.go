@@ -63,7 +63,7 @@ func maxLongReads() int { return max(2, runtime.GOMAXPROCS(0)/2) }
 // errPaused means that Redis has failed while a step waited for its turn.
 var errPaused = errors.New("another step with Redis has failed meanwhile")
 
-// seek reads the copies of a lookup, no more of them than it needs, and takes the lease of its fill if that is wished, in one command.
+// seek reads the copies of a lookup, no more of them than it needs, and takes the lease of its fill if wish says so, in one command.
 func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, wish leaseWish) (found sought) {
 	if !s.mayTry() {
 		return found

@@ -31,7 +31,7 @@ type seeks struct {
 	unused  sync.Pool // *seekCall
 }
 
-// A seekCall is one call of seek.lua. It is used again, unless its caller has left before the reply came.
+// A seekCall is one call of seek.lua. It is reused, unless its caller has left before the reply arrived.
 type seekCall struct {
 	keys   []string
 	token  string // of the lease, whose key is the last; "": it is not asked for

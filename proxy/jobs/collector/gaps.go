@@ -42,7 +42,7 @@ func (r *run) estimate(properties []Property) map[string]int {
 	return days
 }
 
-// gaps returns what there is to collect of a property, the oldest day first. What is collected of a damaged month could not be
+// gaps returns what there is to collect for a property, the oldest day first. Damaged months are left out, because their days could not be
 // archived.
 func (r *run) gaps(inventory archive.Inventory, damaged *archive.DamageError, retentionMonths int) []gap {
 	first, last := r.bounds(retentionMonths)

@@ -17,7 +17,7 @@ type findings struct {
 	found    sitemap.Found         // in them
 	clicks   map[string]int64      // of the archived pages with traffic
 	archived bool                  // any of the days of clicks is archived
-	live     map[string]int64      // clicks of more pages, by the upstream; nil if it does not tell
+	live     map[string]int64      // clicks of more pages, by the upstream; nil if it did not answer
 	tracked  []sqlstore.TrackedURL // before this discovery
 }
 

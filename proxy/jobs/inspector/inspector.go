@@ -27,7 +27,7 @@ type Config struct {
 
 	schedule.RunConfig
 
-	// Inspections per minute. A site also has a burst of a nineteenth of PerSite, at most 30. The default and its burst add up
+	// Inspections per minute. A site may also have a burst: a nineteenth of PerSite, at most 30. The default and its burst add up
 	// to the limit of the upstream.
 	PerSite int // 0: DefaultPerSite
 

@@ -76,7 +76,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// busyPoll is how often YieldToTraffic checks whether the server is still busy.
+// busyPoll is how often yieldToTraffic checks whether the server is still busy.
 const busyPoll = 250 * time.Millisecond
 
 // yieldToTraffic waits while the server is busy with customers' requests, but at most for limit, so that steady traffic

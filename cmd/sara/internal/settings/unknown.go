@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// unknownVariables returns an error for each variable that has the prefix of a setting and is none: a misspelt setting would silently
+// unknownVariables returns an error for each variable that has the prefix of settings but is not one: a misspelt setting would silently
 // have its default. Commands without settings ignore the environment.
 func (l *Loader) unknownVariables() []error {
 	own := variables(Below(l.parsed.Selected()))
