@@ -4,12 +4,12 @@ import "time"
 
 // This file is the part of MemoryBudget that keeps leases. A key is hot if several of its requests wait for one round trip. This
 // replica then leases more of its requests than these from Redis, and admits the next ones from the lease, without a wait. Redis
-// counts what is leased against every limit, like what is used, so that replicas together never exceed one. With the next round trip
+// counts what is leased against every limit, like what is used, so replicas together never exceed one. With the next round trip
 // for the account, a replica reports what it has used of its leases. It returns what it has not used within leaseUse. If it does
 // neither, because it has crashed, Redis counts the lease as used a second after the account's last one was granted.
 //
-// Redis leases only while every limit is far away, see admit.lua. So a request is hardly ever refused for what another replica has
-// leased and does not need; one that would be waits until that is returned, see batcher.
+// Redis leases only while every limit is far away, see admit.lua. So it is rare that a request does not fit because of what another
+// replica has leased and does not need; such a request waits until that is returned, see batcher.
 
 const (
 	hotRequests = 2   // of one key in one round trip: two clients at least, so that one alone sees each of its requests counted at once
@@ -17,7 +17,7 @@ const (
 	maxLease    = 512 // requests of one key
 	maxLeases   = maxBatch
 
-	// leastLeased is what is left of each limit, at least, when Redis leases: it leases a 64th of that, and no less than 8 requests.
+	// leastLeased is how much of each limit must be left for Redis to lease: it leases a 64th of what is left, and no less than 8 requests.
 	leastLeased = 64 * 8
 
 	leaseUse    = 20 * time.Millisecond  // how long a lease is used after Redis has granted or extended it

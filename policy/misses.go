@@ -46,7 +46,7 @@ type missLimiter struct {
 	begunAt time.Time                // when recent was empty
 }
 
-// A bucketID is a hash of a name with a secret seed. That two of maxNetworks names share one has a chance of 1 to 10^9.
+// A bucketID is a hash of a name with a secret seed. The chance that two of maxNetworks names share one is 1 in 10^9.
 type bucketID uint64
 
 func newMissLimiter(now func() time.Time, ceiling Ceiling, limit int) *missLimiter {

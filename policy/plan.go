@@ -27,7 +27,7 @@ type Plan struct {
 // Plans is the plan table: plans by name. A plan that is not in it has no access.
 type Plans map[string]Plan
 
-// DefaultPlans returns the built-in plan table (spec: Limits 1 and 3, Authentication 6). The plan own is not of a price list: it is
+// DefaultPlans returns the built-in plan table (spec: Limits 1 and 3, Authentication 6). The plan own is not on a price list: it is
 // for those who run sara for themselves, and limits only what Search Console and the machine cannot bear.
 func DefaultPlans() Plans {
 	return Plans{

@@ -20,8 +20,8 @@ func (b *RedisBudget) Degraded() bool { return b.degraded.Load() }
 // an hour.
 func (b *RedisBudget) Notes() []string { return b.losses.notes() }
 
-// redisDown opens the circuit: from now on the fallback decides. The outage begins before: the fallback would divide what was left at the
-// beginning of the last one.
+// redisDown opens the circuit: from now on the fallback decides. The outage begins first: otherwise the fallback would divide what was left
+// at the beginning of the previous one.
 func (b *RedisBudget) redisDown(err error) {
 	b.switching.Lock()
 	defer b.switching.Unlock()
@@ -70,7 +70,7 @@ func (b *RedisBudget) check(ctx context.Context) {
 	}
 	lost, err := b.beat(ctx)
 	if err != nil && ctx.Err() == nil { // which shows nothing about Redis
-		b.redisDown(err) // so that this replica notices an outage that it has no request in
+		b.redisDown(err) // so that this replica notices an outage during which it has no requests
 	}
 	if b.sinceFull++; lost || b.sinceFull >= fullSyncTicks {
 		b.fullSync = true

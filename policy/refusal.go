@@ -8,7 +8,7 @@ import (
 	"sara/policy/lru"
 )
 
-// refusalTexts keeps the messages of refusals: clients that are refused often go on.
+// refusalTexts keeps the messages of refusals: refused clients often do not stop.
 type refusalTexts struct {
 	*lru.Cache[refusalText, string]
 }

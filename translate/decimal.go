@@ -33,6 +33,6 @@ func decimal(n uint64, places int) float64 {
 	if dropped > half || dropped == half && (rest != 0 || kept&1 == 1) {
 		kept++
 	}
-	// The result is far from the limits of the exponent, so that scaling by a power of two is exact.
+	// The result is far from the limits of the exponent, so scaling by a power of two is exact.
 	return float64(kept) * math.Float64frombits(uint64(exponentBias+surplus-63+divisorUp-up)<<(mantissa-1))
 }

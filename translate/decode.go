@@ -31,7 +31,7 @@ type Decoder struct {
 // returned too; it allocates no more than in proportion to the data. An error of in is wrapped.
 //
 // first is 0 for all rows. Otherwise, if the rows are ranked, it reads no more groups than the first rows need. The Rows then count the
-// others, but do not have them, so that they are only for a Report whose FirstRows are no more, and a fault in the others remains
+// others, but do not have them, so they are only for a Report whose FirstRows are no more, and a fault in the others remains
 // unnoticed.
 func (d *Decoder) Rows(in io.Reader, first int) (*Rows, error) {
 	d.in, d.at, d.end, d.ended, d.err = in, 0, 0, nil, nil

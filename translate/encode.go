@@ -52,7 +52,7 @@ func Groups(first int) int {
 // Encode writes r, in pieces, in a form that a Decoder reads back bit for bit. It has neither a version nor
 // a checksum: these are for the caller to add. The error is one of out.
 //
-// What the upstream says of all rows comes first, and twice the number of rows, plus one if the rows of the narrow sample are ranked.
+// What the upstream says about all rows comes first, then twice the number of rows, plus one if the rows of the narrow sample are ranked.
 // Groups of rows follow, and Flush ends each: if the rows are ranked, few for the first page, the others of the narrow sample, and the
 // rest; if not, all rows are one group. A group is
 // columnar, so that it compresses well: the bytes of its keys; the length of each key; the keys; clicks; impressions; the

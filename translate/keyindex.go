@@ -7,7 +7,7 @@ import (
 )
 
 // A KeyIndex numbers distinct keys, from 0, in the order in which they come. It is a hash table with open addressing, which can be
-// used again without allocating: adding up rows by key spends most of its time here. The zero value is ready to use.
+// reused without allocating: adding up rows by key spends most of its time here. The zero value is ready to use.
 type KeyIndex struct {
 	seed  maphash.Seed // keys come from outside
 	slots []int32      // the number of a key, plus one; 0 for a free slot. Their number is a power of two

@@ -52,7 +52,7 @@ func leastNumbered(numbered []uint64, n int) []uint64 {
 
 // sortNumbered sorts integers that have a figure above a number of numberBits. Those of equal figures must be in the order of their
 // numbers. It is a radix sort, from the lowest digit of the figures: figures of rows have few digits, and comparing them mispredicts
-// branches, so that comparisons take several times as long. It uses the memory of spare, which must have room for as many.
+// branches, so comparisons take several times as long. It uses the memory of spare, which must have room for as many.
 func sortNumbered(numbered, spare []uint64) {
 	if len(numbered) < fewNumbered {
 		slices.Sort(numbered)

@@ -9,7 +9,7 @@ import (
 // A Ranking is the order of all rows of a table, so that a page is a slice of it, wherever it begins. It is immutable.
 //
 // The pages of a table must be of one order. The narrow sample answers the first pages of the upstream's order, the wide one all
-// others, and the upstream leaves open how it orders rows with equal clicks, so that it may cut the narrow sample among them. In
+// others, and the upstream leaves open how it orders rows with equal clicks, so it may cut the narrow sample among them. In
 // this order, the rows of the narrow sample therefore come first, and only then the others; both parts have ties by key.
 type Ranking struct {
 	order Order

@@ -159,7 +159,7 @@ func archiveParts(ranges []DateRange, w Window) (parts []DateRange) {
 }
 
 // planMovers compares live rows with live ones or archived rows with archived ones: a live sample has 25,000 rows, and the
-// archive the top 100 of each day, so that most keys would seem to move. If a period needs the archive and it has some of those
+// archive the top 100 of each day, so most keys would seem to move. If a period needs the archive and it has some of those
 // days, both periods come from it; else the days that the upstream has on both sides are compared.
 func (r Report) planMovers(p *Params, s Sources) Plan {
 	span, live := p.Span(), s.Window.LiveStart

@@ -22,7 +22,7 @@ type Rows struct {
 	ranking *Ranking // see Ranked; nil: none
 }
 
-// traits are what the upstream says of all rows of a result.
+// traits are what the upstream says about all rows of a result.
 type traits struct {
 	byPage     bool // it counted by page, as for every page or filter of pages (responseAggregationType)
 	incomplete Date // the first day of which it does not have all figures yet (metadata.firstIncompleteDate); 0: none
@@ -89,7 +89,7 @@ func (b *RowsBuilder) Rows() *Rows {
 
 // A Sum adds up rows. Its position is the impression-weighted average, because the average position of a row does not say
 // how many impressions it stands for. The upstream's positions are a whole number divided by the impressions; these numbers are
-// added, which is exact, so that the sum has the position that the upstream itself returns for all rows together. The zero Sum is
+// added, which is exact, so the sum has the position that the upstream itself returns for all rows together. The zero Sum is
 // empty.
 type Sum struct {
 	Clicks, Impressions int64

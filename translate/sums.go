@@ -87,7 +87,7 @@ func (k keyed) ranked(scratch []uint64, first int) []uint64 {
 }
 
 // build returns rows of the first ones, in the order in which ranked has returned their numbers. If there are more, the rows count them,
-// but do not have them, so that they are only for a Report whose FirstRows are no more.
+// but do not have them, so they are only for a Report whose FirstRows are no more.
 func (k keyed) build(ranked []uint64) *Rows {
 	size := 0
 	for _, i := range ranked {

@@ -106,7 +106,7 @@ func Check(ctx context.Context, b Bucket, probe string) error {
 	return nil
 }
 
-// checkConditions goes on with the probe, which has a revision.
+// checkConditions continues with the probe, which has a revision.
 func checkConditions(ctx context.Context, b Bucket, probe, revision string) error {
 	if err := mustRefuse(ctx, b, probe, ""); err != nil {
 		return err

@@ -12,7 +12,7 @@
 //
 // A StreamSealer does the same for long messages, segment by segment, so that a message need not be in memory twice.
 //
-// A Keyring, its Sealers and its StreamSealers are safe for concurrent use. Neither errors nor String show a key; the id of a key is no secret.
+// A Keyring, its Sealers and its StreamSealers are safe for concurrent use. Neither errors nor String show a key; the id of a key is not secret.
 package keyring
 
 import (

@@ -55,7 +55,7 @@ func (s *Sealer) AppendOpen(dst, envelope, additional []byte) ([]byte, error) {
 	return opened, nil
 }
 
-// KeyOf returns the id of the key that sealed an envelope; ok is false if the bytes are no envelope that names its key.
+// KeyOf returns the id of the key that sealed an envelope; ok is false if the bytes are not an envelope that names its key.
 func KeyOf(envelope []byte) (id ID, ok bool) {
 	if len(envelope) < Overhead || envelope[0] != version {
 		return ID{}, false

@@ -12,7 +12,7 @@ import (
 // A stream is a version byte, the id of the key, 19 random bytes, and segments. Each segment is sealed with the same key of
 // XAES-256-GCM, which is derived from the first 12 random bytes, and with a nonce of its own: the other 7, the number of the segment
 // (32 bits, big-endian), and its kind. This is the STREAM construction: segments that are moved, left out, repeated or taken from another
-// stream do not open, and the end of a stream is only behind its last segment.
+// stream do not open, and a stream ends only after its last segment.
 //
 // Before each segment are four bytes, little-endian: its sealed size times four, plus its kind. So the first parts of a stream, which
 // EndPart ends, can be found without a key, and read without the rest.
@@ -118,7 +118,7 @@ func (w *StreamWriter) Write(p []byte) (n int, err error) {
 // EndPart ends a part, if anything was written since the last one: what follows is in other segments.
 func (w *StreamWriter) EndPart() { w.endPart = len(w.pending) > 0 }
 
-// Close seals the last segment, and gives the memory of the writer to others. It is called once, and nothing can be written afterwards.
+// Close seals the last segment, and releases the writer's memory for reuse. It is called once, and nothing can be written afterwards.
 func (w *StreamWriter) Close() error {
 	defer func() {
 		w.unused.Put(w.buffer)
@@ -140,7 +140,7 @@ func (w *StreamWriter) flush(kind byte) error {
 }
 
 // A StreamReader reads the content of a stream, or of its first segments. It returns no byte of a segment before it has authenticated all
-// of it. Behind the last segment that there is, it returns io.EOF if the stream ends there, and io.ErrUnexpectedEOF if not.
+// of it. After the last segment that it was given, it returns io.EOF if the stream ends there, and io.ErrUnexpectedEOF if not.
 type StreamReader struct {
 	segmenter
 	sealed []byte // not opened yet
@@ -151,7 +151,7 @@ type StreamReader struct {
 }
 
 // Open returns a reader of a stream, if it was sealed for this purpose with the same additional data, neither of which may change
-// while it is read. It opens the first segment. Its errors, and those of the reader but io.EOF and io.ErrUnexpectedEOF, are those of
+// while it is read. It opens the first segment. Its errors, and those of the reader except io.EOF and io.ErrUnexpectedEOF, are those of
 // Sealer.AppendOpen. The caller closes the reader.
 func (s *StreamSealer) Open(stream, additional []byte) (*StreamReader, error) {
 	if len(stream) <= StreamHead || stream[0] != streamVersion {
@@ -173,7 +173,7 @@ func (s *StreamSealer) Open(stream, additional []byte) (*StreamReader, error) {
 	return r, nil
 }
 
-// Close gives the memory of the reader to others. Nothing can be read afterwards.
+// Close releases the reader's memory for reuse. Nothing can be read afterwards.
 func (r *StreamReader) Close() {
 	if r.buffer != nil {
 		r.unused.Put(r.buffer)

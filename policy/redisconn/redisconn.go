@@ -8,7 +8,7 @@
 //
 // The compiler generates about 1,470 methods of go-redis' clients again in each package that can reach one of their types, by a
 // field or by a function that is inlined: they contain a weak.Pointer to themselves, and each package has its own copy of the
-// methods of an instantiated type. That was two fifths of the time to compile sara. An interface of ours ends it, since a package
+// methods of an instantiated type. That was two fifths of the time to compile sara. An interface of our own prevents it, since a package
 // that has only the interface cannot reach them. redis.Cmdable, redis.Pipeliner, commands and scripts are no problem.
 package redisconn
 
@@ -88,7 +88,7 @@ func Open(address string, step time.Duration) (Client, error) {
 	return client, nil
 }
 
-// IsFull reports whether an error means that Redis refused a command or a script because its memory is full. It has executed nothing of it.
+// IsFull reports whether an error means that Redis refused a command or a script because its memory is full. No part of it was executed.
 func IsFull(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "OOM command not allowed") // a script's error has it within
 }

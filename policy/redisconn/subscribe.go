@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An Event is a message, or the news that the subscription stands.
+// An Event is a message, or the confirmation of the subscription.
 type Event struct {
 	Payload    string // of the message
 	Subscribed bool   // Redis has confirmed the subscription, the first one or one after a lost connection: messages before it were missed

@@ -153,7 +153,7 @@ func (m *builder) addOthers() error {
 	return nil
 }
 
-// add adds a page in both forms: as HTML at a place, and as Markdown at the same place with .md behind.
+// add adds a page in both forms: as HTML at a place, and as Markdown at the same place followed by .md.
 func (m *builder) add(place, name, title string, v view) error {
 	v.Place, v.Title = place, title
 	page, err := m.render(name+".html", v)

@@ -87,15 +87,15 @@ type Pages struct {
 // File returns the file at a path, nil when there is none.
 func (p *Pages) File(path string) *File { return p.files[path] }
 
-// NotFound returns the page of a path that has none.
+// NotFound returns the page for a path that has no other.
 func (p *Pages) NotFound() *File { return p.notFound }
 
-// Moved returns the body of a redirect that depends on more than its path, so that no cache may keep it.
+// Moved returns the body of a redirect that depends on more than its path, so no cache may keep it.
 func (p *Pages) Moved() *File {
 	return newFile(typeText, keepNothing, []byte("The API reference is at "+Path+".\n"))
 }
 
-// Search returns a page with what the reference has on some words.
+// Search returns a page with the sections of the reference that have all of some words.
 func (p *Pages) Search(words string) (*File, error) { return p.search.page(words) }
 
 // New builds the pages. A code without an explanation is an error, and so is an explanation without a code.

@@ -20,7 +20,7 @@ const (
 )
 
 // A search finds the sections of the reference that have all words of a query: operations, sections of guides, error codes. It compares
-// substrings without case; a reference has some hundred kilobytes of text, so that no index is needed.
+// substrings without case; a reference has some hundred kilobytes of text, so no index is needed.
 type search struct {
 	builder  *builder
 	links    *regexp.Regexp // of Markdown, with their texts as the submatch

@@ -55,7 +55,7 @@ func overview() tool {
 		}}
 }
 
-// siteContext is what people have configured of a site, which figures alone do not tell.
+// siteContext is what people have configured for a site, which figures alone do not show.
 func siteContext() tool {
 	return tool{name: "get_context", title: "Brand, page groups and annotations", params: append([]param{property()}, of(translate.Annotations())...),
 		lists: []string{"data.brand_terms", "data.page_groups", "data.annotations"}, older: again,

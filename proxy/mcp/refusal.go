@@ -60,7 +60,7 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // decodeName decodes a Mcp-Name in base64, the form of names that a header field cannot have: the SDK compares it with the name in the message
-// as it is. What is no base64 stays, and is refused as another name.
+// as it is. What is not base64 stays, and is refused as another name.
 func decodeName(h http.Header) {
 	const field, prefix, suffix = "Mcp-Name", "=?base64?", "?="
 	value := h.Get(field)

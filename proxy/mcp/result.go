@@ -26,8 +26,8 @@ const maxMessage = 2_000
 // metaRequestID is the member of a result's _meta with the id of its REST request, or of the MCP request if it made none, by which the log has it.
 const metaRequestID = "request_id"
 
-// outputSchema admits data with meta, or an error. What is in data is in the REST reference: copies of it would take more than a
-// model reads of a list of tools.
+// outputSchema admits data with meta, or an error. What is in data is in the REST reference: copies of it would make the list of tools longer
+// than what models read.
 const outputSchema = `{"type":"object","anyOf":[{"required":["data","meta"]},{"required":["error"]}]}`
 
 // content is the structured content of a result: {"data", "meta"}.
@@ -194,7 +194,7 @@ func (t *tool) rest(c content, rows int) string {
 	return "The REST API has the other rows."
 }
 
-// olderThan says that a list of days has only its newest rows, and how to get the others. A day may have several rows, so that the last day
+// olderThan says that a list of days has only its newest rows, and how to get the others. A day may have several rows, so the last day
 // of the others may be the first one of those shown.
 func (t *tool) olderThan(list string, all []gjson.Result, rows int) string {
 	shown := fmt.Sprintf("%s has only the newest %d of %d rows", list, rows, len(all))

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// text returns the short form of a result: what the figures are of, totals, tables, and what they do not show. The totals are those of
+// text returns the short form of a result: which days the figures cover, totals, tables, and what they do not show. The totals are those of
 // all days of the tables, which the content may not have; they may be missing too.
 func (t *tool) text(c content, totals gjson.Result) string {
 	var b strings.Builder
@@ -33,7 +33,7 @@ func (t *tool) text(c content, totals gjson.Result) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// writeOrigin writes of which days the figures are, and where they come from.
+// writeOrigin writes which days the figures cover, and where they come from.
 func writeOrigin(b *strings.Builder, meta gjson.Result) {
 	if days := meta.Get("date_range"); days.IsObject() {
 		fmt.Fprintf(b, "%s to %s (Pacific days)", days.Get("start_date"), days.Get("end_date"))
@@ -101,7 +101,7 @@ func percent(fraction float64) string { return strconv.FormatFloat(100*fraction,
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// writeScalars writes the members of data that are no lists, one a line.
+// writeScalars writes the members of data that are not lists, one a line.
 func writeScalars(b *strings.Builder, data gjson.Result) {
 	data.ForEach(func(key, value gjson.Result) bool {
 		switch name := key.String(); {

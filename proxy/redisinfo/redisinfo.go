@@ -97,7 +97,7 @@ func Policies(servers []Server) (policies []string, known bool) {
 }
 
 // MayEvict reports whether one of the servers deletes keys to make room for others: it has a memory limit, and any policy but
-// noeviction. The counters of budgets expire, so that the volatile-... policies delete them too. known is false if that cannot
+// noeviction. The counters of budgets expire, so the volatile-... policies delete them too. known is false if that cannot
 // be said, because a server does not report its policy.
 func MayEvict(servers []Server) (evicts, known bool) {
 	known = len(servers) > 0

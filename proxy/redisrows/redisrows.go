@@ -149,7 +149,7 @@ type Outcome struct {
 	Refused      []byte // published instead if the row has no place within the bounds
 }
 
-// inScript is up to how many bytes a row passes through a script: Lua copies it twice, which costs less than a command of its own.
+// inScript is the largest row in bytes that passes through a script: Lua copies it twice, which costs less than a command of its own.
 const inScript = 64 << 10
 
 // Publish writes the row of a fill, releases the lease and publishes the event, in this order: in one command, or in two round trips

@@ -40,7 +40,7 @@ func (s *scanner) skip(c byte) error {
 
 func (s *scanner) end() error {
 	if s.at < len(s.text) {
-		return fmt.Errorf("the JSON goes on after byte %d", s.at)
+		return fmt.Errorf("the JSON continues after byte %d", s.at)
 	}
 	return nil
 }

@@ -58,8 +58,8 @@ func (n *node) below(name string, column int) *node {
 	return &n.members[last]
 }
 
-// find returns the member of n with a name, nil if there is none. Rows have their members in the order of the columns, so that the one
-// behind the last one found is nearly always the right one.
+// find returns the member of n with a name, nil if there is none. Rows have their members in the order of the columns, so the one
+// after the last one found is nearly always the right one.
 func (n *node) find(name []byte, next *int) *node {
 	if *next < len(n.members) && n.members[*next].name == string(name) {
 		*next++
@@ -121,7 +121,7 @@ type csvWriter struct {
 type cell struct {
 	raw      []byte
 	isList   bool
-	list     []byte // joined; the bytes are used again for the next row
+	list     []byte // joined; the bytes are reused for the next row
 	elements int
 }
 

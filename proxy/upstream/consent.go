@@ -212,7 +212,7 @@ func grantOf(config oauth2.Config, token *oauth2.Token) (Grant, error) {
 	return g, err
 }
 
-// maxLifetime bounds what an endpoint says of a refresh token's lifetime.
+// maxLifetime bounds the lifetime of a refresh token that an endpoint states.
 const maxLifetime = 10 * 365 * 24 * time.Hour
 
 // accountOf returns the verified e-mail address in the ID token, empty if there is none. Its signature need not be verified, because

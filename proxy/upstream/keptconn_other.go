@@ -4,5 +4,5 @@ package upstream
 
 import "net"
 
-// hasInput cannot be told on this system.
+// hasInput cannot find out on this system.
 func hasInput(net.Conn) bool { return false }

@@ -88,7 +88,7 @@ func (o openBreakers) Collect(metrics chan<- prometheus.Metric) {
 	o.GaugeVec.Collect(metrics)
 }
 
-// makeBreakers makes the metrics of the circuit breakers, and returns those that need no more than to be registered.
+// makeBreakers makes the metrics of the circuit breakers, and returns those that only have to be registered.
 func (m *metrics) makeBreakers() prometheus.Collector {
 	m.breakersOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "sara_upstream_breaker_open",

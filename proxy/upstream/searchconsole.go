@@ -41,7 +41,7 @@ func (c *client) sites(ctx context.Context, acct Account) ([]Site, error) {
 	return sites, nil
 }
 
-// Sitemap is a sitemap that Search Console knows of a property, as it was when Google last looked.
+// Sitemap is a sitemap of a property that Search Console knows, as it was when Google last looked.
 type Sitemap struct {
 	Path             string    // its URL; the file may be on any host
 	IsPending        bool      // it was not processed yet; LastDownloaded may be set all the same

@@ -110,7 +110,7 @@ func (t *tokens) close() {
 	t.httpClient.CloseIdleConnections()
 }
 
-// retain erases what is known of all connections but these. A refresh that is under way ends without leaving a token.
+// retain erases what is known about all connections except these. A refresh that is under way ends without leaving a token.
 func (t *tokens) retain(ids []string) {
 	exists := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -36,7 +36,7 @@ const (
 	// queryTemplate is the path of a query; spans show it instead of the path with the site.
 	queryTemplate = "/webmasters/v3/sites/{site}/searchAnalytics/query"
 	// queryParameters are standard parameters of all Google APIs. fields asks for a partial response: the members that
-	// translate.RowsReader reads, but for ctr, which it computes as Google does. Google recommends it for this API:
+	// translate.RowsReader reads, except for ctr, which it computes as Google does. Google recommends it for this API:
 	// https://developers.google.com/webmaster-tools/v1/how-tos/performance
 	queryParameters = "?prettyPrint=false&fields=rows(keys,clicks,impressions,position),responseAggregationType,metadata"
 )

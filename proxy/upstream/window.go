@@ -50,7 +50,7 @@ func (w *window) fail(connection string, now time.Time) bool {
 	return true
 }
 
-// forget closes a circuit that was not used for long.
+// forget closes a circuit that was not used for a long time.
 func (w *window) forget(now time.Time) {
 	if w.state != closed && now.Sub(w.until) >= idleTime {
 		w.clear()

@@ -96,7 +96,7 @@ func removeStale(con *console.Console, folder string, exported []partition, stor
 			return nil, err
 		}
 		if done != "" {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: %s is %s\n", filepath.Join(folder, part.folder()), done) // the export goes on without it
+			_, _ = fmt.Fprintf(con.Stderr, "sara: %s is %s\n", filepath.Join(folder, part.folder()), done) // the export continues without it
 		}
 	}
 	return kept, nil

@@ -142,7 +142,7 @@ func reportParse(stderr io.Writer, parsed *kong.Context, err error) int {
 	return ExitUsage
 }
 
-// parse parses a command line. The parser would replace what is not UTF-8, so that another text would be stored.
+// parse parses a command line. The parser would replace what is not UTF-8, and another text would be stored.
 func parse(args []string, options []kong.Option) (*kong.Context, error) {
 	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
 		return nil, fmt.Errorf("%q is not text in UTF-8", args[i])

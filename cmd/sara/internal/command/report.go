@@ -69,7 +69,7 @@ func (c *reportCommand) Validate() error {
 	case c.MaxWait < 0 || c.MaxWait > 24*time.Hour:
 		return fmt.Errorf("--max-wait %v is not a time of 0s to 24h", c.MaxWait)
 	case c.Replace && c.Resume:
-		return errors.New("--replace begins again and --resume goes on: leave one out")
+		return errors.New("--replace starts over and --resume continues: leave one out")
 	case len(c.Tables) > 0 && !c.isFolder():
 		return errors.New("--tables needs a folder: name it with --output FOLDER")
 	case c.Resume && !c.isFolder():

@@ -32,7 +32,7 @@ func (f storeFlags) create(ctx context.Context, con *console.Console, do func(*s
 
 // announceDatabase says that a database was created: the command may have been meant for another one.
 func announceDatabase(con *console.Console, path string) {
-	_, _ = fmt.Fprintf(con.Stderr, "sara: created a new, empty database: %s\n", path) // the command goes on without it
+	_, _ = fmt.Fprintf(con.Stderr, "sara: created a new, empty database: %s\n", path) // the command continues without it
 }
 
 // verifyFlags are the flags of commands that verify with Search Console before they store something.

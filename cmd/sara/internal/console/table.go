@@ -112,7 +112,7 @@ func (t *table) fit(limit int) {
 	}
 }
 
-// remove removes a column. Rows may be those of a caller, so that they are copied.
+// remove removes a column. Rows may belong to a caller, so they are copied.
 func (t *table) remove(column int) {
 	t.header = slices.Delete(slices.Clone(t.header), column, column+1)
 	t.rows = Each(t.rows, func(row []string) []string { return slices.Delete(slices.Clone(row), column, column+1) })

@@ -53,7 +53,7 @@ func (s *session) exchange(ctx context.Context, m *message) (answered bool, err 
 	request.Header.Set("Authorization", "Bearer "+s.Key)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, text/event-stream")
-	// All requests only read, so that they may be repeated on a new connection if the server has closed an idle one. With an empty list
+	// All requests only read, so they may be repeated on a new connection if the server has closed an idle one. With an empty list
 	// of values, the field is not sent.
 	request.Header["Idempotency-Key"] = []string{}
 	response, err := s.client.Do(request)

@@ -56,7 +56,7 @@ func portfolioColumns(compare string) []string {
 	return append(columns, "source", "stale_reason", "notes", "error.code", "error.message")
 }
 
-// WritePortfolio writes the portfolio alone. It returns what the server says of it, and an error if a property has no figures.
+// WritePortfolio writes the portfolio alone. It returns what the server says about it, and an error if a property has no figures.
 func WritePortfolio(ctx context.Context, c Config, w io.Writer) (*Result, error) {
 	r := &run{Config: c, record: &record{Question: c.Question}}
 	p, err := r.portfolio(ctx)

@@ -127,7 +127,7 @@ type Result struct {
 	Kept       int // of them, of an earlier run
 	From, To   string
 	Failures   []string // a line each
-	Notes      []string // what the server says of the portfolio
+	Notes      []string // what the server says about the portfolio
 }
 
 func (r *record) result() *Result {
