@@ -2,6 +2,7 @@ package command
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,12 +15,18 @@ import (
 	"sara/proxy/jobs/collector"
 	"sara/proxy/redisrows"
 	"sara/proxy/upstream"
+	"sara/translate"
 )
 
-// A struct tag cannot name a constant, so these numbers and addresses are written twice: in the setting, and in the package that it configures.
-func TestSettingsHaveTheDefaultsOfTheirPackages(t *testing.T) {
+// A struct tag cannot name a constant, so these values are written twice: in the flag, and in the package that it is about.
+func TestFlagsHaveTheValuesOfTheirPackages(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
+	portfolio := translate.Portfolio().Params
+	choices := func(name string) string {
+		i := slices.IndexFunc(portfolio, func(p translate.Param) bool { return p.Name == name })
+		return strings.Join(portfolio[i].Choices, ",")
+	}
 	connections := strconv.Itoa(sqlstore.DefaultConnections)
 	for _, c := range []struct {
 		group      any
@@ -33,6 +40,8 @@ func TestSettingsHaveTheDefaultsOfTheirPackages(t *testing.T) {
 		{settings.Upstream{}, "UpstreamURL", "default", upstream.DefaultBaseURL},
 		{settings.Upstream{}, "OAuthTokenURL", "default", upstream.DefaultTokenURL},
 		{settings.Pace{}, "CollectRate", "default", strconv.Itoa(collector.DefaultPerSite)},
+		{reportCommand{}, "DateRange", "enum", "," + choices("date_range")},
+		{reportCommand{}, "Compare", "enum", choices("compare")},
 		{settings.Capacity{}, "RedisCacheBytes", "default", strings.ReplaceAll(humanize.IBytes(redisrows.DefaultBytes), " ", "")},
 	} {
 		group := reflect.TypeOf(c.group)

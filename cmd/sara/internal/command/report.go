@@ -46,7 +46,7 @@ type reportCommand struct {
 
 // Help is the longer help of the command.
 func (reportCommand) Help() string {
-	return `It asks a running server as any client does: through its cache, and charged to the limits of the key. At a limit that resets within --max-wait it waits; at a later one it stops, says what is missing, and goes on with --resume. Whatever can be read is written; the exit status is 1 if anything is missing.
+	return `It asks a running server as any client does: through its cache, and charged to the limits of the key. At a limit that resets within --max-wait it waits; at a later one it stops, says what is missing, and continues with --resume. Whatever can be read is written; the exit status is 1 if anything is missing.
 
 A folder has portfolio.csv with a line for each property; for each table a folder with a file for each property, such as queries/shop.csv, whose columns begin with the dates and the property, so that all files of the folder read as one table; notes.csv, which says for each file what its figures are (source, truncated_by, stale_reason, notes) or why it is missing; and report.json, the same for programs. In csv, a quote (') precedes texts that a spreadsheet would run as a formula.`
 }
