@@ -49,6 +49,7 @@ func TestFilterFormNotes(t *testing.T) {
 			"filters[0] matches nothing: a page has a path, which is / for the home page, such as https://www.example.com/."},
 		{"page", "equals", "HTTPS://example.com/ä", ""}, {"page", "contains", "/blog/", ""}, {"page", "regex", "^/blog/", ""},
 		{"country", "contains", "usa1", "filters[0] matches nothing: a country is three letters, as in ISO 3166-1 alpha-3."},
+		{"country", "contains", "germ", "filters[0] matches nothing: a country is three letters, as in ISO 3166-1 alpha-3."},
 		{"country", "not_contains", "us-", "filters[0] excludes nothing: a country is three letters, as in ISO 3166-1 alpha-3."},
 		{"country", "contains", "S", ""}, {"country", "regex", "....", ""}, {"query", "equals", "ä B", ""},
 		{"device", "contains", "watch", "The filters of the device leave none of desktop, mobile and tablet."},
