@@ -34,6 +34,7 @@ type liveCallReservation struct {
 	mu       sync.Mutex // guards the fields below
 	expected int        // calls to reserve together with the first
 	reserved int        // calls that are charged and not yet made
+	called   bool       // a call was made
 }
 
 // Take charges for a call that is about to be made. The first call charges for all expected ones: a request that needs two
@@ -53,7 +54,15 @@ func (r *liveCallReservation) Take(ctx context.Context) error {
 		r.expected, r.reserved = 0, calls
 	}
 	r.reserved--
+	r.called = true
 	return nil
+}
+
+// hasCalled reports whether the request has made a call.
+func (r *liveCallReservation) hasCalled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.called
 }
 
 // release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile. A fill that continues

@@ -28,6 +28,7 @@ type reportRequest struct {
 	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
 	noGrids bool           // because one was full
 	fetches []translate.Fetch
+	called  bool // for stored figures in place of live ones: this request made a call, which failed or is late
 }
 
 // serve returns the handler of a report.
@@ -135,6 +136,7 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 	case errors.Is(err, errPlanOutdated):
 		return reply{}, err
 	case err != nil:
+		q.called = read.calls.hasCalled()
 		return s.fallBack(ctx, c, q, part, found, err)
 	}
 	if part, err = s.learnDays(ctx, c, q, part, found); err != nil {

@@ -46,7 +46,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		return s.buildStale(ctx, c, q, part, found, reason, cacheHit)
 	}
 	if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
-		return c.stale(c.reply(answer, 0, cacheHit)), nil
+		return c.stale(q, c.reply(answer, 0, cacheHit)), nil
 	}
 	q.window, q.known, q.begins = c.window.ArchiveOnly(), translate.KnownDays{}, 0
 	part, absent := s.prepare(ctx, c, q)
@@ -62,7 +62,7 @@ func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part
 	reason, status string) (reply, error) {
 	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
 	r, err := s.buildAnswer(ctx, c, q, part, found, status)
-	return c.stale(r), err
+	return c.stale(q, r), err
 }
 
 // useYesterdaysSeries replaces a daily series that cannot be fetched with a copy of yesterday's, which has a key of its own because its window
@@ -104,9 +104,10 @@ func (c *call) staleReason(err error, copied bool) (reason string, ok bool) {
 	return reasonOf(failure), failure != nil && !isMalformed(failure)
 }
 
-// stale makes a reply one of a stale answer, which the client must revalidate each time.
-func (c *call) stale(r reply) reply {
-	if c.header.noCache {
+// stale makes a reply one of a stale answer, which the client must revalidate each time. While no call is made, such as during a cooldown,
+// no-cache makes no difference.
+func (c *call) stale(q *reportRequest, r reply) reply {
+	if c.header.noCache && q.called {
 		r.cacheStatus = cacheBypass
 	}
 	r.maxAge = mustRevalidate

@@ -28,19 +28,14 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 	}
 	filters := filtersOf("device", "is", "mobile")
 	w.get("pro", w.path("main", "/queries"), "filters", filters).ok(t)
+	called := map[bool]bool{}
 	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "404": {Status: 404}, "forbidden": {Reason: "forbidden"},
 		"quotaExceeded": {Reason: "quotaExceeded"}, "accessNotConfigured": {Reason: "accessNotConfigured"}, "revoked": {RevokeTokens: true}} {
 		w.run(name, func(t *testing.T) {
 			w.advance(time.Hour) // cooldowns and cached refusals expire
 			w.faults(fault)
 			for _, endpoint := range performanceEndpoints() {
-				r := w.live("pro", w.path("main", endpoint)).ok(t)
-				reason, _ := r.meta()["stale_reason"].(string)
-				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" ||
-					!strings.Contains(notes(r), "a copy from 2026-11-21T20:00:00Z") {
-					t.Errorf("%s: meta is %v", endpoint, r.meta())
-				}
-				w.wantMaxAge(t, "private, max-age=0", r)
+				called[w.wantStaleCopy(t, endpoint, "2026-11-21T20:00:00Z")] = true
 			}
 			status, code := http.StatusServiceUnavailable, codeFilteredUnavailable
 			if name == "quotaExceeded" {
@@ -54,6 +49,28 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 	if r := w.live("pro", w.path("main", "/summary")).ok(t); r.meta()["source"] != "live" || r.meta()["stale_reason"] != nil {
 		t.Errorf("afterwards meta is %v", r.meta())
 	}
+	if !called[true] || !called[false] {
+		t.Errorf("calls: %v, want some requests that made one, and some that did not, during cooldowns", called)
+	}
+}
+
+// wantStaleCopy requests an endpoint with no-cache, and checks that a copy answers. It reports whether the request made a call, which is what
+// the cache status bypass means.
+func (w *world) wantStaleCopy(t *testing.T, endpoint, filled string) (called bool) {
+	t.Helper()
+	var r response
+	called = w.calls(func() { r = w.live("pro", w.path("main", endpoint)).ok(t) }) > 0
+	status := "hit"
+	if called {
+		status = "bypass"
+	}
+	reason, _ := r.meta()["stale_reason"].(string)
+	if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != status || r.header.Get("X-Cache") != status ||
+		!strings.Contains(notes(r), "a copy from "+filled) {
+		t.Errorf("%s: meta is %v, X-Cache is %s; want %s, after a call: %t", endpoint, r.meta(), r.header.Get("X-Cache"), status, called)
+	}
+	w.wantMaxAge(t, "private, max-age=0", r)
+	return called
 }
 
 // A stale copy is served without a stale_reason while it is refreshed, and with one after the refresh has failed.

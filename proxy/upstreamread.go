@@ -194,6 +194,7 @@ func (s *Server) hedgedAnswer(ctx context.Context, c *call, q reportRequest, par
 	}
 	stored := *part
 	stored.origin.Notes = slices.Clone(part.origin.Notes)
+	q.called = read.calls.hasCalled()
 	r, err := s.fallBack(ctx, c, &q, &stored, copies, read.late())
 	if err != nil {
 		s.hedge.waited.Inc()
