@@ -11,8 +11,12 @@ import (
 // Devices returns the upstream's devices, as it writes them.
 func Devices() []string { return []string{"DESKTOP", "MOBILE", "TABLET"} }
 
-// maxDeviceRepeat bounds the counted repeats of a device's regular expression, which is compiled here: a name has no more letters.
-const maxDeviceRepeat = 7
+// Bounds of a device's regular expression, which is compiled here. Twenty filters of 200 characters, with the letters of all scripts repeated
+// 49 times each, would take a quarter of a second and megabytes each.
+const (
+	maxDeviceRepeat = 7 // a name has no more letters
+	maxDeviceParts  = 500
+)
 
 // normaliseDevice validates a filter of devices. Only equals must name one: the other operators mean the names that they match.
 func (f *Filter) normaliseDevice() error {
@@ -25,11 +29,13 @@ func (f *Filter) normaliseDevice() error {
 		f.Value = device
 	case "regex", "not_regex":
 		parsed, err := syntax.Parse(f.Value, syntax.Perl)
-		if err != nil {
+		switch {
+		case err != nil:
 			return fmt.Errorf("value is not an RE2 expression: %w", err)
-		}
-		if longestRepeat(parsed) > maxDeviceRepeat {
+		case longestRepeat(parsed) > maxDeviceRepeat:
 			return fmt.Errorf("value repeats more than %d times, which is longer than the name of a device", maxDeviceRepeat)
+		case parts(parsed) > maxDeviceParts:
+			return fmt.Errorf("value is too complex: with its repeats written out, it has more than %d parts", maxDeviceParts)
 		}
 	}
 	return nil
@@ -45,19 +51,37 @@ func longestRepeat(expression *syntax.Regexp) (longest int) {
 	return longest
 }
 
-// matchesDevice reports whether a device passes the filter, case-insensitive.
-func (f *Filter) matchesDevice(name string) bool {
+// parts returns how many parts an expression has once its repeats are written out: operators and characters. A class counts as one for
+// each eight of its ranges: that of all letters, as 83.
+func parts(expression *syntax.Regexp) int {
+	const runesOfPart = 16 // two for each range
+	n := 1 + len(expression.Rune)
+	if expression.Op == syntax.OpCharClass {
+		n = 1 + len(expression.Rune)/runesOfPart
+	}
+	for _, part := range expression.Sub {
+		n += parts(part)
+	}
+	if expression.Op == syntax.OpRepeat {
+		n *= max(1, expression.Min, expression.Max)
+	}
+	return n
+}
+
+// deviceMatcher returns which devices pass the filter, case-insensitive.
+func (f *Filter) deviceMatcher() func(name string) bool {
+	var matches func(name string) bool
 	operator, negated := strings.CutPrefix(f.Operator, "not_")
-	var matches bool
 	switch operator {
 	case "equals":
-		matches = strings.EqualFold(name, f.Value)
+		matches = func(name string) bool { return strings.EqualFold(name, f.Value) }
 	case "contains":
-		matches = strings.Contains(name, strings.ToUpper(f.Value))
+		matches = func(name string) bool { return strings.Contains(name, strings.ToUpper(f.Value)) }
 	case "regex":
-		matches = regexp.MustCompile("(?i)" + f.Value).MatchString(name) // normaliseDevice has parsed the value, which need not parse within a group
+		// normaliseDevice has parsed the value, which need not parse within a group.
+		matches = regexp.MustCompile("(?i)" + f.Value).MatchString
 	}
-	return matches != negated
+	return func(name string) bool { return matches(name) != negated }
 }
 
 // noDevice is the operator of a Condition that no row meets. The upstream does not have it.
@@ -66,9 +90,13 @@ const noDevice = "none"
 // deviceCondition returns the condition of the devices that all filters of devices leave. There must be such a filter. It is a
 // condition even if all are left, because a filtered question is another one than an unfiltered one.
 func deviceCondition(filters []Filter) Condition {
-	left := slices.DeleteFunc(Devices(), func(name string) bool {
-		return slices.ContainsFunc(filters, func(f Filter) bool { return f.Dimension == "device" && !f.matchesDevice(name) })
-	})
+	left := Devices()
+	for _, f := range filters {
+		if f.Dimension == "device" {
+			matches := f.deviceMatcher()
+			left = slices.DeleteFunc(left, func(name string) bool { return !matches(name) })
+		}
+	}
 	c := Condition{Dimension: "device"}
 	switch len(left) {
 	case 0:

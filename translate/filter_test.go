@@ -226,6 +226,11 @@ func TestFilterValuesOfDeviceCountryBrand(t *testing.T) {
 	}
 	bad("device", "regex", "(", "is not an RE2 expression: error parsing regexp: missing closing ): `(`")
 	bad("device", "not_regex", "(.{3}|[a-z]{8})", "repeats more than 7 times, which is longer than the name of a device")
+	for _, value := range []string{`^(\\pL{7}){7}`, `\\pL{7}`, strings.Repeat("(.{0,7}){0,7}", 5)} {
+		bad("device", "regex", value, "is too complex: with its repeats written out, it has more than 500 parts")
+	}
+	good("device", "not_regex", strings.Repeat("x", 200), strings.Repeat("x", 200))
+	good("device", "regex", `^(?:\\pL+|[\\w-]{1,7}|tab.*)$`, `^(?:\pL+|[\w-]{1,7}|tab.*)$`)
 	bad("device", "regex", ".{2,}{9,}", "is not an RE2 expression: error parsing regexp: invalid nested repetition operator: `{2,}{9,}`")
 	for _, value := range []string{"us", "usaa", "u1a", "us ", "éa", "\u212aaz", "İta", "中", "u-s", "123"} {
 		for _, operator := range []string{"equals", "is", "not_equals", "is_not"} {
