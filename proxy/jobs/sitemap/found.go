@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Found is the result of a Read.
 type Found struct {
 	Files []File
 	URLs  []URL // distinct, in the order of their first occurrence
-	Full  bool  // there are more than maxURLs URLs, and the rest was not read
+	Full  bool  // there are more URLs than maxURLs or Limits.AddressBytes, and the rest was not read
 }
 
 // File is one sitemap, read or not. The distinct files of the paths come first, then those that index files name.
@@ -48,7 +50,8 @@ type findings struct {
 	scope     Scope
 	limits    Limits
 	maxURLs   int
-	full      bool
+	bytes     int64  // of the addresses of urls
+	full      string // what there is too much of; empty while there is room
 	files     []*file
 	byAddress map[string]*file
 	urls      []URL          // with the Files that list them directly
@@ -136,10 +139,10 @@ func (g *findings) addURL(f *file, address string, own []int32) error {
 	}
 	i, known := g.byURL[address]
 	if !known {
-		if g.maxURLs > 0 && len(g.urls) == g.maxURLs {
-			g.full = true
-			return problem(fmt.Sprintf("there are more than %d addresses, and the rest is not read", g.maxURLs))
+		if g.full = g.excess(address); g.full != "" {
+			return problem("there are " + g.full + ", and the rest is not read")
 		}
+		g.bytes += int64(len(address))
 		g.byURL[address] = len(g.urls)
 		g.urls = append(g.urls, URL{Address: address, Files: own})
 	} else {
@@ -155,6 +158,17 @@ func (g *findings) addURL(f *file, address string, own []int32) error {
 	return nil
 }
 
+// excess says what there would be too much of with one more address, "" if there is room for it.
+func (g *findings) excess(address string) string {
+	switch {
+	case g.maxURLs > 0 && len(g.urls) == g.maxURLs:
+		return fmt.Sprintf("more than %d addresses", g.maxURLs)
+	case g.bytes+int64(len(address)) > g.limits.AddressBytes:
+		return "addresses of more than " + humanize.IBytes(uint64(g.limits.AddressBytes)) // #nosec G115 -- a limit is not negative
+	}
+	return ""
+}
+
 // found returns the result: it adds the index files above to each file and each URL.
 func (g *findings) found() Found {
 	files := make([]File, len(g.files))
@@ -167,7 +181,7 @@ func (g *findings) found() Found {
 	for i, u := range g.urls {
 		g.urls[i].Files = sets.union(u.Files)
 	}
-	return Found{Files: files, URLs: g.urls, Full: g.full}
+	return Found{Files: files, URLs: g.urls, Full: g.full != ""}
 }
 
 // above returns the index files from which a file can be reached, without itself. Indexes may name each other in a cycle.

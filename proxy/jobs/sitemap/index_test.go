@@ -145,6 +145,27 @@ func TestReadStopsAtMaxURLs(t *testing.T) {
 	}
 }
 
+// Addresses may be long, and several properties are read at a time.
+func TestReadStopsAtAddressBytes(t *testing.T) {
+	long := strings.Repeat("x", maxAddress-len(goodPage)-10)
+	base := web{"/long": func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 9000 {
+			_, _ = fmt.Fprintf(w, "%s/%d/%s\n", goodPage, i, long) // the reader leaves
+		}
+	}, "/good": text(goodPage)}.start(t)
+	found := read(t, Config{AllowLoopback: true}, maxEntries, base+"/long", base+"/good")
+	size := 0
+	for _, u := range found.URLs {
+		size += len(u.Address)
+	}
+	const most = 16 << 20
+	if !found.Full || size > most || size < most-maxAddress {
+		t.Errorf("%d addresses of %d bytes", len(found.URLs), size)
+	}
+	wantProblem(t, found.Files[0], "there are addresses of more than 16 MiB, and the rest is not read")
+	wantProblem(t, found.Files[1], "not read: there were addresses of more than 16 MiB before it")
+}
+
 // There is one connection at a time, and none stays open.
 func TestFilesAreReadSequentially(t *testing.T) {
 	var now, most atomic.Int32

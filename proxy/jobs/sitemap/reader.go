@@ -13,12 +13,13 @@ import (
 
 // Limits bounds one Read. A zero field means its default.
 type Limits struct {
-	Files     int           // files of a property, index files among them: 500
-	Depth     int           // nested index files: 3, so the files of the third are read and a fourth is not followed
-	Redirects int           // of one file: 5
-	FileBytes int64         // of one file, on the wire and again at each layer of decoding: 50 MiB
-	FileTime  time.Duration // for one file, from the DNS lookup to the last byte: 30 s
-	TotalTime time.Duration // for all files of a Read: 5 min
+	Files        int           // files of a property, index files among them: 500
+	Depth        int           // nested index files: 3, so the files of the third are read and a fourth is not followed
+	Redirects    int           // of one file: 5
+	FileBytes    int64         // of one file, on the wire and again at each layer of decoding: 50 MiB
+	AddressBytes int64         // of what a Read finds: 16 MiB, which is 50,000 addresses of 335 bytes
+	FileTime     time.Duration // for one file, from the DNS lookup to the last byte: 30 s
+	TotalTime    time.Duration // for all files of a Read: 5 min
 }
 
 // Config configures a Reader. The zero Config is right for production.
@@ -47,7 +48,7 @@ type Reader struct {
 // New returns a Reader. A negative limit is an error, and so is a Resolver next to a Transport, which would not use it.
 func New(config Config) (*Reader, error) {
 	l := config.Limits
-	if l.Files < 0 || l.Depth < 0 || l.Redirects < 0 || l.FileBytes < 0 || l.FileTime < 0 || l.TotalTime < 0 {
+	if l.Files < 0 || l.Depth < 0 || l.Redirects < 0 || l.FileBytes < 0 || l.AddressBytes < 0 || l.FileTime < 0 || l.TotalTime < 0 {
 		return nil, fmt.Errorf("sitemap limits %+v: one is negative", l)
 	}
 	if config.Transport != nil && config.Resolver != nil {
@@ -62,12 +63,13 @@ func New(config Config) (*Reader, error) {
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Files:     cmp.Or(l.Files, 500),
-		Depth:     cmp.Or(l.Depth, 3),
-		Redirects: cmp.Or(l.Redirects, 5),
-		FileBytes: cmp.Or(l.FileBytes, 50<<20),
-		FileTime:  cmp.Or(l.FileTime, 30*time.Second),
-		TotalTime: cmp.Or(l.TotalTime, 5*time.Minute),
+		Files:        cmp.Or(l.Files, 500),
+		Depth:        cmp.Or(l.Depth, 3),
+		Redirects:    cmp.Or(l.Redirects, 5),
+		FileBytes:    cmp.Or(l.FileBytes, 50<<20),
+		AddressBytes: cmp.Or(l.AddressBytes, 16<<20),
+		FileTime:     cmp.Or(l.FileTime, 30*time.Second),
+		TotalTime:    cmp.Or(l.TotalTime, 5*time.Minute),
 	}
 }
 
@@ -89,8 +91,8 @@ func (r *Reader) Read(ctx context.Context, scope Scope, paths []string, maxURLs 
 		case f.Problem != "":
 		case i >= r.limits.Files:
 			f.Problem = fmt.Sprintf("not read: at most %d sitemaps are read for a property", r.limits.Files)
-		case g.full:
-			f.Problem = fmt.Sprintf("not read: there were more than %d addresses before it", maxURLs)
+		case g.full != "":
+			f.Problem = "not read: there were " + g.full + " before it"
 		case total.Err() != nil:
 			f.Problem = fmt.Sprintf("not read: the time limit for all sitemaps, %s, was reached", r.limits.TotalTime)
 		default:
