@@ -256,6 +256,8 @@ func (c *client) attempt(parent context.Context, acct Account, send sendFunc) er
 	if deadline, ok := parent.Deadline(); ok && !time.Now().Before(deadline) {
 		return interrupted(context.DeadlineExceeded)
 	}
+	// The network may have lost the connection, and with it all that are idle: the next attempt must not wait on one of them.
+	c.transport.host.CloseIdleConnections()
 	return unreachable(fmt.Sprintf("no answer within %v", c.attemptTimeout))
 }
 

@@ -47,7 +47,8 @@
 //
 // A network connection is reused only if nothing has arrived on it since its last answer, and that answer was no 5xx: otherwise, a proxy
 // in between that answers twice or late could give one property the figures of another. One of HTTP/2, which only tokens, sites, sitemaps and
-// inspections use, is pinged after ten seconds of silence, and closed if no answer comes within five.
+// inspections use, is pinged after ten seconds of silence, and closed if no answer comes within five. After an attempt without an answer, no
+// connection is reused that is idle then: the network may have lost them all.
 //
 // # Circuit breakers
 //

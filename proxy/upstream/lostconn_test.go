@@ -1,6 +1,9 @@
 package upstream
 
 import (
+	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,4 +40,44 @@ func TestLostConnectionIsReplaced(t *testing.T) {
 		}
 		c.close()
 	})
+}
+
+// Where the network has lost all idle connections, an attempt waits on one of them in vain, and the next one does not.
+func TestLostIdleConnectionsCostOneAttempt(t *testing.T) {
+	t.Parallel()
+	const connections = maxAttempts + 1
+	var known sync.Map // the addresses of their client sides
+	var lost atomic.Bool
+	var arrived atomic.Int64
+	together := make(chan struct{}) // so that each has a connection
+	g := newGoogle(t, func(w http.ResponseWriter, r *http.Request) {
+		if !lost.Load() {
+			known.Store(r.RemoteAddr, true)
+			if arrived.Add(1) == connections {
+				close(together)
+			}
+			<-together
+		} else if _, isLost := known.Load(r.RemoteAddr); isLost {
+			hang(w, r)
+			return
+		}
+		ok(empty)(w, r)
+	})
+	cfg := g.config()
+	cfg.AttemptTimeout = 300 * time.Millisecond // a busy machine has the time of two attempts to answer in
+	c, acct := startClient(t, cfg), account(t, authorizedUser())
+	var all sync.WaitGroup
+	for range connections {
+		all.Go(func() {
+			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	lost.Store(true)
+	before := g.calls()
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil || g.calls() != before+2 {
+		t.Errorf("%v after %d calls", err, g.calls()-before)
+	}
 }
