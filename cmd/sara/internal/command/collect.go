@@ -156,16 +156,21 @@ func dailyCollection(s settings.Collector, config proxy.Config, history *archive
 	if err != nil {
 		return nil, err
 	}
+	erase := jobs.Spaced(eraseEvery, config.Now, func(ctx context.Context) { eraseRemoved(ctx, config, history) })
 	job := work.Daily(func(ctx context.Context) ([]collector.Property, error) {
-		eraseRemoved(ctx, config, history)
+		erase(ctx)
 		return source.Collectable(ctx)
 	})
 	job.Leases, job.Holder, job.Jitter, job.Report = config.Store, uuid.NewString(), rand.N(time.Hour), log.collected
 	return job.Run, nil
 }
 
+// eraseEvery is how often a server looks for the history of removed properties, with some requests to the object store for each of them. A
+// job looks for properties more often while another replica collects.
+const eraseEvery = 10 * time.Minute
+
 // eraseRemoved deletes what is left of the history of removed properties. A failure does not keep the collector from its work: it
-// is tried again when properties are next looked for, every ten minutes.
+// is tried again after eraseEvery.
 func eraseRemoved(ctx context.Context, config proxy.Config, history *archive.History) {
 	err := jobs.Erase(ctx, config.Store, history, config.Now(), func(e jobs.Erased) {
 		if e.Objects > 0 {

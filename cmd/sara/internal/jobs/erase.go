@@ -49,3 +49,17 @@ func Erase(ctx context.Context, store RemovedStore, history Eraser, now time.Tim
 	}
 	return errors.Join(errs...)
 }
+
+// Spaced returns do for a caller that comes more often than it is to run: it runs unless it has within a pause before. The caller is one
+// goroutine.
+func Spaced(pause time.Duration, now func() time.Time, do func(context.Context)) func(context.Context) {
+	var last time.Time
+	return func(ctx context.Context) {
+		began := now()
+		if since := began.Sub(last); since >= 0 && since < pause {
+			return
+		}
+		last = began
+		do(ctx)
+	}
+}

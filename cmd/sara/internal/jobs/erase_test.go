@@ -60,3 +60,21 @@ func TestEraseResumesAndForgets(t *testing.T) {
 		t.Errorf("at last %d objects are deleted: %v; remembered: %v", n, err, r.removed)
 	}
 }
+
+// A replica that waits for the one that collects looks for properties every twenty seconds, and twice when it has waited.
+func TestSpacedRunsOncePerPause(t *testing.T) {
+	t.Parallel()
+	now, runs := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 0
+	do := Spaced(10*time.Minute, func() time.Time { return now }, func(context.Context) { runs++ })
+	for end := now.Add(time.Hour); now.Before(end); now = now.Add(20 * time.Second) {
+		do(t.Context())
+		do(t.Context())
+	}
+	if runs != 6 {
+		t.Errorf("%d runs within an hour", runs)
+	}
+	now = now.Add(-time.Hour) // the clock is set back
+	if do(t.Context()); runs != 7 {
+		t.Errorf("%d runs, the last after the clock was set back", runs)
+	}
+}
