@@ -226,9 +226,9 @@ func mapError(err error) error {
 }
 
 // storeTransport adds the condition to delete requests, for which the client has no option, and refuses answers that are not the
-// store's.
+// store's. After a request without an answer in time it closes the idle connections: the network may have lost them all.
 type storeTransport struct {
-	next http.RoundTripper
+	next *http.Transport
 }
 
 type matchKey struct{}
@@ -239,6 +239,9 @@ func (t storeTransport) RoundTrip(request *http.Request) (*http.Response, error)
 		request.Header.Set("If-Match", `"`+revision+`"`)
 	}
 	response, err := t.next.RoundTrip(request)
+	if err != nil && errors.Is(request.Context().Err(), context.DeadlineExceeded) {
+		t.next.CloseIdleConnections()
+	}
 	if err == nil && isPage(request, response) {
 		closeRead(response.Body)
 		response.Status = fmt.Sprintf("the endpoint answers %s with a web page: it is not an S3 store, or a proxy that does not reach one", response.Status)

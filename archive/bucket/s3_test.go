@@ -10,7 +10,10 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"sara/archive/bucket/s3test"
 )
@@ -73,6 +76,48 @@ func TestS3ReadsObjectsOfUnknownLength(t *testing.T) {
 	})
 	if data, revision, err := b.Get(t.Context(), "o"); string(data) != "an object" || revision != "tag" || err != nil {
 		t.Errorf("it is %q, revision %q, %v", data, revision, err)
+	}
+}
+
+// Where the network has lost all idle connections without notice, one operation waits on one of them in vain, and the next one does not.
+func TestS3LostConnectionsCostOneOperation(t *testing.T) {
+	const connections = 3
+	var known sync.Map // the addresses of their client sides
+	var lost atomic.Bool
+	var arrived atomic.Int64
+	together := make(chan struct{}) // so that each has a connection
+	b := oddStore(t, func(w http.ResponseWriter, r *http.Request) {
+		if !lost.Load() {
+			known.Store(r.RemoteAddr, true)
+			if arrived.Add(1) == connections {
+				close(together)
+			}
+			<-together
+		} else if _, isLost := known.Load(r.RemoteAddr); isLost {
+			<-r.Context().Done()
+			return
+		}
+		writeObject(w, `"tag"`)
+		_, _ = fmt.Fprint(w, "an object")
+	})
+	get := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, _, err := b.Get(ctx, "o")
+		return err
+	}
+	var all sync.WaitGroup
+	for range connections {
+		all.Go(func() {
+			if err := get(time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	lost.Store(true)
+	if first, second := get(200*time.Millisecond), get(10*time.Second); first == nil || second != nil {
+		t.Errorf("the first: %v, the second: %v", first, second)
 	}
 }
 
