@@ -54,7 +54,7 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 	return result, nil
 }
 
-// Sum is Read of all rows but for ByDate, without ranking them: the result has Sums, and must be released.
+// Sum is Read of all rows except for ByDate, without ranking them: the result has Sums, and must be released.
 func (h *History) Sum(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (Result, error) {
 	t, _ := h.tallies.Get().(*tally)
 	t.names = h.namesOf(property, by)

@@ -72,7 +72,7 @@ func (t *table) addKeys(from int, page parquet.Page) (next int, err error) {
 	return from + len(indexes), nil
 }
 
-// checkLength refuses a column that has not as many values as there are rows.
+// checkLength refuses a column that does not have as many values as there are rows.
 func (t *table) checkLength(n int) error {
 	if n != len(t.rows) {
 		return errors.New("its columns have different lengths")

@@ -41,7 +41,7 @@ func (h *History) Export(ctx context.Context, property string, r translate.DateR
 	}
 }
 
-// export yields the rows of the month in a range, and reports whether to go on.
+// export yields the rows of the month in a range, and reports whether to continue.
 func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (more bool, err error) {
 	m, err := o.unpack()
 	if err != nil {
@@ -88,7 +88,7 @@ type ImportResult struct {
 	Differing []Difference
 }
 
-// Import archives records as days, final but for the last ones. A day is archived under the dimensions that it has rows of. Import
+// Import archives records as days, final except for the last ones. A day is archived under the dimensions that it has rows of. Import
 // validates every record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month by month.
 // It is idempotent: importing the same records again completes an import that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {

@@ -17,7 +17,7 @@ import (
 const (
 	maxBatch = 256 // admissions in one round trip
 
-	// A request that would fit but for the leases of other replicas waits until they are returned, and is tried again after each
+	// A request that does not fit only because of the leases of other replicas waits until they are returned, and is tried again after each
 	// leaseRetry, for as long as a round trip may take. Of a batch, maxWaiting can wait: the rest is for others.
 	leaseRetry = 2 * time.Millisecond
 	maxWaiting = maxBatch / 4

@@ -24,7 +24,7 @@ type command struct {
 // the usage.
 type group []*admission
 
-// keys splits the admissions by key, and tells how many of each, the first ones, wait for a decision. Reads of the usage are left out.
+// keys splits the admissions by key, and yields how many of each, the first ones, wait for a decision. Reads of the usage are left out.
 func (g group) keys() iter.Seq2[[]*admission, int] {
 	return func(yield func([]*admission, int) bool) {
 		for g := g; len(g) > 0 && g[0].keyID != ""; {

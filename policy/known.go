@@ -55,7 +55,7 @@ func (g *Gate) known(v version) (answers []knownAnswer) {
 }
 
 // restore caches the answers of a snapshot as they were read, so that they expire when they would have where they come from.
-// knownChanges is what the gate knew before the snapshot was read: if it knows of more by now, nothing is used.
+// knownChanges is what the gate knew before the snapshot was read: if it knows about more changes by now, nothing is used.
 func (g *Gate) restore(s *snapshot, knownChanges uint64) {
 	v := version{knownChanges, s.Edition}
 	for i := range s.answers {

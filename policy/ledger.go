@@ -7,7 +7,7 @@ import (
 )
 
 // This file is the part of MemoryBudget that makes counts in Redis survive a loss. A replica keeps what it has admitted itself
-// (used), also through Redis. Redis keeps the same number for each replica, beside the sum of all. So if Redis has less of a
+// (used), also through Redis. Redis keeps the same number for each replica, in addition to the sum of all. So if Redis has less of a
 // replica than that replica has, then it has lost requests, or was away when they were admitted; the replica adds the
 // difference, and no request counts twice, whichever copy of its data Redis came back with. The first to do so also raises the
 // sum to what it has seen of it (seen), which stands for the requests of the others until they restore them, and for those of

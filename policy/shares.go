@@ -115,7 +115,7 @@ func (u *ReplicaUsage) entry() ledgerEntry {
 		limits: Plan{RequestsPerHour: u.PerHour, RequestsPerDay: u.PerDay, SearchConsoleCallsPerDay: u.CallsPerDay}}
 }
 
-// Load reads what replicas have admitted today without Redis, so that this one knows of it while Redis is still away. An error
+// Load reads what replicas have admitted today without Redis, so that this one knows about it while Redis is still away. An error
 // means that it does not know.
 func (b *RedisBudget) Load(ctx context.Context) error {
 	if b.config.Store == nil {

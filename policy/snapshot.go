@@ -20,7 +20,7 @@ const maxSnapshotBytes = 8 << 20
 // read as zero. A change of the format needs another number.
 const snapshotPurpose = "snapshot of the directory, format 2"
 
-// A snapshot is what a gate knew of the directory.
+// A snapshot is what a gate knew about the directory.
 type snapshot struct {
 	snapshotHead
 	answers []knownAnswer // the latest first
@@ -103,7 +103,7 @@ func decodeSnapshot(compressed []byte) (*snapshot, error) {
 	}
 }
 
-// merge adds answers that another gate knew of the same edition; of two about the same, the later stays.
+// merge adds answers of the same edition that another gate knew; of two about the same subject, the later stays.
 func (s *snapshot) merge(others []knownAnswer) {
 	all := slices.Concat(s.answers, others)
 	slices.SortStableFunc(all, func(a, b knownAnswer) int { return b.LoadedAt.Compare(a.LoadedAt) })

@@ -57,7 +57,7 @@ type SnapshotConfig struct {
 	Registry prometheus.Registerer
 }
 
-// Snapshots keep what gates know of the directory, sealed in Redis, for a replica that starts while the directory is away: it goes
+// Snapshots keep what gates know about the directory, sealed in Redis, for a replica that starts while the directory is away: it goes
 // on with the answers of the others, for as long as these may: five minutes after the directory gave them.
 //
 // A snapshot is used only if no change was published since, and is replaced within two seconds after a change that was not. Redis is

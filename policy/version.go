@@ -56,7 +56,7 @@ func (g *Gate) Revalidate() {
 }
 
 // KnowsKeys reports whether the gate could admit a request now if the directory did not answer: it has looked up a key in the last
-// five minutes, and knows of no change since.
+// five minutes, and knows about no change since.
 func (g *Gate) KnowsKeys() bool {
 	now := g.config.Now()
 	present, _, ok := g.cachedVersion(now)

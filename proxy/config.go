@@ -83,7 +83,7 @@ type Config struct {
 	BaseURL   string // at which clients reach the server, without a trailing slash
 	DocsURL   string // docs_url of every error; empty: the server's own API reference
 
-	// Prefill is what the API reference shows filled in: the key of a demo, which is no secret.
+	// Prefill is what the API reference shows filled in: the key of a demo, which is not secret.
 	Prefill docs.Prefill
 
 	// TrustedProxyHeader names the header in which a trusted proxy sends the client's address; empty: the peer of the

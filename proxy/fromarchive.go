@@ -16,7 +16,7 @@ type History interface {
 	// Read answers a dimension and a range of days. first is how many of the first rows are needed, or 0 for all.
 	Read(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange, first int) (archive.Result, error)
 
-	// Sum is Read of all rows but for ByDate, without ranking them. The result must be released.
+	// Sum is Read of all rows except for ByDate, without ranking them. The result must be released.
 	Sum(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) (archive.Result, error)
 
 	// Missing returns the days of a range that are not archived under a dimension, in order, and those whose objects are damaged.
@@ -58,7 +58,7 @@ func (p *archivePart) release() {
 
 func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
-// readArchive reads the archive's part of the fetches, which the caller releases. damage is what the plan knows of the archive's damage;
+// readArchive reads the archive's part of the fetches, which the caller releases. damage is what the plan knows about the archive's damage;
 // nil for none.
 func (s *Server) readArchive(ctx context.Context, c *call, report translate.Report, plan translate.Plan,
 	damage *archive.DamageError) (_ *archivePart, err error) {

@@ -21,7 +21,7 @@ const (
 	maxLatencies = 10_000
 )
 
-// A lateError means that a request has waited for the delay of its hedge. Its fills go on.
+// A lateError means that a request has waited for the delay of its hedge. Its fills continue.
 type lateError struct{ reason string } // for the client
 
 func (e lateError) Error() string { return e.reason }

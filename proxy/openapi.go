@@ -142,7 +142,7 @@ func groups() []any {
 const securityScheme = "key"
 
 // describe returns the operation of a route. OpenAPI 3.1 allows the scope as a role of the security requirement; the codes by which the
-// errors are told apart have a keyword of our own.
+// errors are distinguished have a keyword of our own.
 func (r *route) describe(parts components) (map[string]any, error) {
 	request, example, err := r.example()
 	if err != nil {

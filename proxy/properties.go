@@ -118,7 +118,7 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 }
 
 // dataWindow returns the days that the caller can read: from the first to the last day with figures, as far as a copy of the
-// property's daily series tells, which also answers while the upstream denies access. Without a copy it is the upstream's window and the
+// property's daily series shows them, which also answers while the upstream denies access. Without a copy it is the upstream's window and the
 // archived days before it, or the archived days if the upstream denies access. Without archived days it is the upstream's window even then:
 // the next request may succeed.
 func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.DateRange) translate.DateRange {
@@ -140,7 +140,7 @@ func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.Da
 }
 
 // readableHistory returns the first and the last archived day of the property that the plan keeps, nil if there is none. If there are
-// earlier ones, the archive tells which is the first; if it cannot be read, every day counts.
+// earlier ones, the archive decides which is the first; if it cannot be read, every day counts.
 func (s *Server) readableHistory(ctx context.Context, c *call) *translate.DateRange {
 	h := c.property.History
 	if h == nil || translate.Date(h.Last) < c.window.Earliest {

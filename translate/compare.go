@@ -146,7 +146,7 @@ func isLeapDay(day Date) bool {
 	return month == time.February && n == 29
 }
 
-// noteLeapDay explains why the two periods have not the same number of days.
+// noteLeapDay explains why the two periods differ in their number of days.
 func (p *Params) noteLeapDay() {
 	if days, before := p.Period.Days(), p.Previous().Days(); p.Compare == PreviousYear && days != before {
 		p.Notes = append(p.Notes, fmt.Sprintf("The period has %d days and the same period of the year before %d: the difference is February 29.",

@@ -88,7 +88,7 @@ func (f *Filter) deviceMatcher() func(name string) bool {
 const noDevice = "none"
 
 // deviceCondition returns the condition of the devices that all filters of devices leave. There must be such a filter. It is a
-// condition even if all are left, because a filtered question is another one than an unfiltered one.
+// condition even if all are left, because a filtered question differs from an unfiltered one.
 func deviceCondition(filters []Filter) Condition {
 	left := Devices()
 	for _, f := range filters {

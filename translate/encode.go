@@ -26,7 +26,7 @@ type BlockWriter interface {
 // firstGroup is how many rows the first group of Encode has: a page of the default limit.
 const firstGroup = 100
 
-// groupEnds are where the groups of ranked rows end, but for that of all others.
+// groupEnds are where the groups of ranked rows end, except for the group of all others.
 func groupEnds() [2]int { return [...]int{firstGroup, NarrowSample} }
 
 // groupEnd returns where the group of n rows ends that begins at a row: after the first page, after the narrow sample, or with all.

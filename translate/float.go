@@ -124,7 +124,7 @@ func appendInt(dst []byte, n int64) []byte {
 		return strconv.AppendInt(dst, n, 10)
 	}
 	digits := eightDigits(uint64(n))
-	zeros := bits.TrailingZeros64(digits|1<<56) / 8 // in front, but for the last digit
+	zeros := bits.TrailingZeros64(digits|1<<56) / 8 // in front, except for the last digit
 	return binary.LittleEndian.AppendUint64(dst, (digits|eightZeros)>>(8*zeros))[:len(dst)+8-zeros]
 }
 

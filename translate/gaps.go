@@ -48,7 +48,7 @@ func countDays(ranges []DateRange) (n int) {
 }
 
 // CheckComparable refuses to compare two periods that have no known day in common: zeros would read as days without traffic.
-// A period of which the upstream has published nothing yet is no error, because time fills it.
+// A period of which the upstream has published nothing yet is not an error, because time fills it.
 func (p *Params) CheckComparable(g Gaps) error {
 	if !p.Compares() || g.unpublished(p.Period.Start) || len(p.counted(g)) > 0 {
 		return nil

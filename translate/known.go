@@ -2,7 +2,7 @@ package translate
 
 import "slices"
 
-// KnownDays is what a property's daily series, see SeriesQuery, tells about its days: a day has figures if it has impressions.
+// KnownDays is what a property's daily series, see SeriesQuery, shows about its days: a day has figures if it has impressions.
 // It is comparable. The zero value knows nothing, and takes every day for published.
 type KnownDays struct {
 	asked       DateRange // the days of the query
@@ -20,7 +20,7 @@ const (
 	steadyDays = 14
 )
 
-// KnownDaysOf returns what the rows of a query for one row a day, without filters, over the days asked tell. Rows that are
+// KnownDaysOf returns what the rows of a query for one row a day, without filters, over the days asked show. Rows that are
 // not a day are ignored.
 func KnownDaysOf(rows *Rows, asked DateRange) KnownDays {
 	k := KnownDays{asked: asked, incomplete: rows.traits.incomplete}
@@ -47,12 +47,12 @@ func KnownDaysOf(rows *Rows, asked DateRange) KnownDays {
 	return k
 }
 
-// LatestDays returns the days up to an anchor that a series must have to tell which of them are not published.
+// LatestDays returns the days up to an anchor that a series must have to show which of them are not published.
 func LatestDays(anchor Date) DateRange {
 	return DateRange{Start: anchor - LongestLag - steadyDays, End: anchor}
 }
 
-// EarliestDays returns the days from the start of the upstream's window on that a series must have to tell which of them are lost.
+// EarliestDays returns the days from the start of the upstream's window on that a series must have to show which of them are lost.
 func EarliestDays(window DateRange) DateRange {
 	return DateRange{Start: window.Start, End: window.Start + LongestLag + steadyDays}
 }

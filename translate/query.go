@@ -160,7 +160,7 @@ func (q Query) MaxBody() int64 {
 		queries  = 16 << 20
 		pages    = 32 << 20
 		gridRow  = 256
-		leastRow = 64 << 10 // for the members beside the rows
+		leastRow = 64 << 10 // for the members besides the rows
 	)
 	rows := leastRow + int64(q.RowLimit)*longRow
 	switch q.Dimension {

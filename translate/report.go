@@ -40,13 +40,13 @@ type Fetch struct {
 	Upstream *Query      // nil: nothing
 	Archive  []DateRange // in order
 	// Uncut is Upstream with the days that are not published, if it leaves some out. Its rows serve as well if they are older than
-	// what tells that those days are not published: they cannot have figures of them.
+	// the copy of the series that shows those days as unpublished: they cannot have figures for them.
 	Uncut *Query
 
 	cut *cut // selects from a grid in Read; nil: Read returns all rows
 }
 
-// Sources tells where the figures of a property are to be had.
+// Sources describes where the figures of a property are available.
 type Sources struct {
 	Site        string // the property's full upstream string
 	Window      Window
@@ -72,7 +72,7 @@ func (r Report) NeedsDays() bool { return r.kind == movers }
 // By returns the key of the report's rows.
 func (r Report) By() Dimension { return r.by }
 
-// IsSeries reports whether the rows of the report are the property's daily series, which tells its KnownDays.
+// IsSeries reports whether the rows of the report are the property's daily series, which shows its KnownDays.
 func (r Report) IsSeries(conditions []Condition) bool { return r.by == ByDate && len(conditions) == 0 }
 
 // Plan returns the rows that AppendHead needs, in its order: one set, or for the movers one for the period and one for the previous
@@ -105,7 +105,7 @@ func seriesFetch(p *Params, s Sources, conditions []Condition) Fetch {
 	fetch.Range = DateRange{Start: min(span.Start, live.Start), End: live.End}
 	switch q := SeriesQuery(s.Site, live, conditions); {
 	case len(conditions) == 0:
-		fetch.Upstream = &q // what tells which days are published
+		fetch.Upstream = &q // it shows which days are published
 	case !fetch.queryGrid(ByDate, live, conditions, s):
 		fetch.query(q, s)
 	}

@@ -130,7 +130,7 @@ func (s *scanner) plainCount(n *int64) bool {
 	return digits > 0 && digits <= most && (digits == 1 || s.text[start] != '0') && s.at < len(s.text) && !isNumeric(s.text[s.at])
 }
 
-// isNumeric reports whether a number goes on with c after its integer digits.
+// isNumeric reports whether a number continues with c after its integer digits.
 func isNumeric(c byte) bool { return c == '.' || c == 'e' || c == 'E' }
 
 func (s *scanner) plainFraction(f *float64) bool {

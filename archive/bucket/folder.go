@@ -66,7 +66,7 @@ func (f *folder) Get(ctx context.Context, name string) (data []byte, revision st
 	if err := checkFile(info); err != nil {
 		return nil, "", err
 	}
-	// The open file never changes: a write replaces it by another file.
+	// The open file never changes: a write replaces it with another file.
 	data = make([]byte, info.Size())
 	if _, err := io.ReadFull(file, data); err != nil {
 		return nil, "", err

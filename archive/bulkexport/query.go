@@ -41,7 +41,7 @@ func (q Query) Check() error {
 	return nil
 }
 
-// String returns the statement in BigQuery's dialect. What its result archives is what the tables with the export log archive, but for the
+// String returns the statement in BigQuery's dialect. What its result archives is what the tables with the export log archive, except for the
 // pages of days of which only these are there.
 func (q Query) String() string {
 	return strings.NewReplacer(

@@ -127,7 +127,7 @@ func (f *folder) has(runs []run) bool {
 	})
 }
 
-// continues reports whether an import of files can go on from the state. Its last day stays, also when there is a later one by now.
+// continues reports whether an import of files can continue from the state. Its last day stays, also when there is a later one by now.
 func (s *state) continues(fresh *state, files []fileID) bool {
 	sameLog := s.Log == nil && fresh.Log == nil || s.Log != nil && fresh.Log != nil && *s.Log == *fresh.Log
 	if s.Version != fresh.Version || s.Property != fresh.Property || s.Site != fresh.Site || !sameLog || s.Until > fresh.Until {

@@ -89,7 +89,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 	return revoked, nil
 }
 
-// RotateKey replaces a key by one with the same person, scopes, workspace, addresses and name, whose hash is given. The old key works for
+// RotateKey replaces a key with one that has the same person, scopes, workspace, addresses and name, whose hash is given. The old key works for
 // the overlap, and then counts as revoked. The limit of the plan does not apply, because the old key no longer counts. A key that
 // is revoked or expired is a ConflictError. The new key expires as long after now as the old one did after its creation, but after at most
 // maxDays, if that is not 0.

@@ -25,7 +25,7 @@ func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
 	return accounts == 0, nil
 }
 
-// Load replaces everything in the database by the rows of a dump of a schema version, and then migrates it. No server may use the
+// Load replaces everything in the database with the rows of a dump of a schema version, and then migrates it. No server may use the
 // database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If it fails, the database is empty,
 // or has a schema and no rows: it can be called again. A database whose schema is of a newer program is not changed.
 func (s *Store) Load(ctx context.Context, dump io.Reader, schema int64) error {

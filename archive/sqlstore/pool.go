@@ -24,7 +24,7 @@ const (
 
 // pools are the connections of a Store, in bulkheads: a query waits only for connections of its own pool.
 type pools struct {
-	check   *sql.DB // one connection, for Ping only: it tells an unavailable database from a busy one
+	check   *sql.DB // one connection, for Ping only: it distinguishes an unavailable database from a busy one
 	lookups *sql.DB // what every request looks up: keys, properties, credentials
 	reports *sql.DB // what requests and operators list
 	jobs    *sql.DB // writes, and what background jobs read in bulk

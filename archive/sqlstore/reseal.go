@@ -37,7 +37,7 @@ func (s *Store) resealBatch(ctx context.Context, batch []credentials) (resealed 
 			}
 			plain, _, err := s.unseal(c.ID, c.sealed)
 			if err != nil {
-				continue // Sealing tells
+				continue // Sealing reports it
 			}
 			sealed, err := s.seal(c.ID, plain)
 			if err != nil {

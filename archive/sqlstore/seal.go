@@ -17,7 +17,7 @@ func (s *Store) seal(connectionID string, plain []byte) ([]byte, error) {
 	return s.sealer.AppendSeal(nil, plain, []byte(connectionID)), nil
 }
 
-// unseal also returns which key sealed the credentials, known or not; zero if nothing tells it. If no key opens them, the error is
+// unseal also returns which key sealed the credentials, known or not; zero if nothing shows it. If no key opens them, the error is
 // a *WrongKeyError; without a key it matches ErrNoSecretKey.
 func (s *Store) unseal(connectionID string, sealed []byte) (plain []byte, by keyring.ID, err error) {
 	by, named := keyring.KeyOf(sealed)

@@ -44,7 +44,7 @@ func run(args []string, stdout io.Writer) error {
 	return cdx.NewBOMEncoder(stdout, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bill, cdx.SpecVersion1_6)
 }
 
-// billOf returns the bill of a binary. Its SHA-256 tells which one that is.
+// billOf returns the bill of a binary. Its SHA-256 identifies the binary.
 func billOf(binary string) (*cdx.BOM, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

@@ -9,7 +9,7 @@
 // The compiler generates about 1,470 methods of go-redis' clients again in each package that can reach one of their types, by a
 // field or by a function that is inlined: they contain a weak.Pointer to themselves, and each package has its own copy of the
 // methods of an instantiated type. That was two fifths of the time to compile sara. An interface of our own prevents it, since a package
-// that has only the interface cannot reach them. redis.Cmdable, redis.Pipeliner, commands and scripts are no problem.
+// that has only the interface cannot reach them. redis.Cmdable, redis.Pipeliner, commands and scripts are not a problem.
 package redisconn
 
 import (

@@ -29,7 +29,7 @@ type part struct {
 // overviewRows is how many rows the tables of an overview have by default.
 const overviewRows = 10
 
-// overview is what an agent asks first about a site. The totals come first: their daily series tells the others which days are not
+// overview is what an agent asks first about a site. The totals come first: their daily series shows the others which days are not
 // published, so that all parts are about the same days. The movers come next: they read the wide samples of both periods, which answer
 // the queries too, so that all parts make as few upstream calls as REST requests in this order.
 func overview() tool {

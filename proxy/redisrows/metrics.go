@@ -9,7 +9,7 @@ import (
 	"sara/proxy/redisinfo"
 )
 
-// metrics are what a Store knows of Redis. A value that a server does not report is absent.
+// metrics are what a Store knows about Redis. A value that a server does not report is absent.
 type metrics struct {
 	bytes, bound                     prometheus.Gauge
 	evictedForAccount, evictedForAll prometheus.Counter

@@ -77,7 +77,7 @@ type Config struct {
 // Store writes rows to Redis within their bounds. It is safe for concurrent use.
 type Store struct {
 	config                  Config
-	cluster                 bool // the index may be on another server than a row
+	cluster                 bool // the index and a row may be on different servers
 	trim, publish, released *redis.Script
 	metrics                 *metrics
 

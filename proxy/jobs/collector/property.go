@@ -145,7 +145,7 @@ type totals struct {
 	lost        translate.Date                       // the last day that it has lost at the start of its window; 0: none
 }
 
-// totals queries the days of a range with one call, and with them those that tell what is not published yet, and what is lost.
+// totals queries the days of a range with one call, and with them those that show what is not published yet, and what is lost.
 func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange) (totals, error) {
 	if latest := translate.LatestDays(r.anchor); dates.End >= latest.Start {
 		dates = translate.DateRange{Start: min(dates.Start, latest.Start), End: latest.End}

@@ -149,7 +149,7 @@ func (s *Server) Coverage(siteURL string, at time.Time) []PageCoverage {
 	return states
 }
 
-// localized returns the label in the language of a BCP 47 code; other languages than German and Japanese get English.
+// localized returns the label in the language of a BCP 47 code; languages other than German and Japanese get English.
 func (c coverage) localized(language string) string {
 	primary, _, _ := strings.Cut(strings.ToLower(language), "-")
 	switch primary {

@@ -41,7 +41,7 @@ func (t tokenSigner) issue(user int, expiry time.Time, reads bool) string {
 	return t.sign(accessPrefix, accessClaims{user, expiry.Unix(), reads})
 }
 
-// sign returns a token with a prefix that tells its kind.
+// sign returns a token with a prefix that shows its kind.
 func (t tokenSigner) sign(prefix string, claims any) string {
 	payload := encode(claims)
 	return prefix + base64.RawURLEncoding.EncodeToString(append(t.sum(prefix, payload), payload...))

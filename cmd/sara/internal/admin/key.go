@@ -35,7 +35,7 @@ func (a Admin) CreateKey(ctx context.Context, options KeyOptions, spec sqlstore.
 	return key, text, nil
 }
 
-// RotateKey replaces a key by a new one, whose text it returns; the caller has the only copy. The new key works at once, on all
+// RotateKey replaces a key with a new one, whose text it returns; the caller has the only copy. The new key works at once, on all
 // replicas, and expires after at most maxDays, if that is not 0. The old one ends after the overlap.
 func (a Admin) RotateKey(ctx context.Context, prefix, id string, overlap time.Duration, maxDays int) (
 	key, old sqlstore.APIKey, text string, err error) {
@@ -47,7 +47,7 @@ func (a Admin) RotateKey(ctx context.Context, prefix, id string, overlap time.Du
 	return key, old, text, nil
 }
 
-// awaitKey waits until no replica can take a key for unknown that was just stored. Callers get the key after that, so it works at once.
+// awaitKey waits until no replica can consider a key that was just stored unknown. Callers get the key after that, so it works at once.
 func (a Admin) awaitKey() {
 	sleep := a.Sleep
 	if sleep == nil {

@@ -131,7 +131,7 @@ func OpenDatabaseReadOnly(ctx context.Context, s settings.Store) (*sqlstore.Stor
 }
 
 // WithDatabase runs do with an open database that exists, and whose schema it migrates. It creates no file: a command in another folder
-// than the server's would go on with an empty database. If do changes something that servers cache, they are notified.
+// than the server's would continue with an empty database. If do changes something that servers cache, they are notified.
 func WithDatabase(ctx context.Context, s settings.Store, do func(*sqlstore.Store) error) error {
 	if err := requireFile(s.DatabaseURL); err != nil {
 		return err

@@ -101,7 +101,7 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 	return kept, nil
 }
 
-// checkUnused returns an error if a server has the file open: it would go on with the old file, and what it writes would be lost.
+// checkUnused returns an error if a server has the file open: it would keep using the old file, and what it writes would be lost.
 func checkUnused(file string) error {
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -45,7 +45,7 @@ func (b *Backup) Close() error { return b.root.Close() }
 func (b *Backup) check(ctx context.Context) error {
 	text, err := b.root.ReadFile(manifestFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("it has no manifest.json, so it is no backup, or one that was interrupted")
+		return errors.New("it has no manifest.json, so it is not a backup, or one that was interrupted")
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &b.Manifest)

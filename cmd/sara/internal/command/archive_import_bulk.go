@@ -102,7 +102,7 @@ func (c *archiveImport) noteDays(con *console.Console, days []translate.Date, wh
 	c.note(con, "%s (%s) %s", english.Plural(len(days), "day", ""), strings.Join(names, ", "), what)
 }
 
-// reportDiffering says which archived days have other figures than the import. Of totals it shows them.
+// reportDiffering says which archived days have other figures than the import. For totals it shows both.
 func (c *archiveImport) reportDiffering(con *console.Console, differing []archive.Difference) {
 	byDimension := make(map[translate.Dimension][]archive.Difference)
 	for _, d := range differing {

@@ -27,7 +27,7 @@ type archiveVerify struct {
 	Repair   bool   `help:"Set damaged objects aside, under damaged/ in the same bucket, and let the next collection fetch the days that are missing. Nothing is destroyed."`
 }
 
-// archiveVerifyRecord is what was found of the archive of one property.
+// archiveVerifyRecord is what was found about the archive of one property.
 type archiveVerifyRecord struct {
 	ID          string           `json:"id"`
 	GSCProperty string           `json:"gsc_property"`
@@ -39,7 +39,7 @@ type archiveVerifyRecord struct {
 	Problems    []archiveProblem `json:"problems"`
 }
 
-// An archiveProblem is a month that is damaged, or that the database has and the archive has not.
+// An archiveProblem is a month that is damaged, or that the database has and the archive lacks.
 type archiveProblem struct {
 	Month    string  `json:"month"` // YYYY-MM
 	State    string  `json:"state"` // damaged or missing

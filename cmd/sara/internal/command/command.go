@@ -30,7 +30,7 @@ const (
 type Program struct {
 	Name string // by which it was called
 
-	// What the linker knows of the build, each empty if it does not.
+	// What the linker knows about the build, each empty if it does not.
 	Version   string // of the module
 	Revision  string // of the source
 	Committed string // the date of the revision (RFC 3339)
@@ -75,7 +75,7 @@ type commands struct {
 	Report     reportCommand      `cmd:"" help:"Write the figures of all or some properties into files, as a client of a running server." example:"sara report --all --from 2026-03-01 --to 2026-03-01 --format csv --output report"`
 	Archive    archiveCommands    `cmd:"" help:"Export, import and plan the archived history."`
 	Backup     backupCommand      `cmd:"" help:"Write the database and the archive into a folder, while servers serve." example:"sara backup backup-2026-03-01"`
-	Restore    restoreCommand     `cmd:"" help:"Replace the database and the archive by a backup; stop the servers first." example:"sara restore backup-2026-03-01"`
+	Restore    restoreCommand     `cmd:"" help:"Replace the database and the archive with a backup; stop the servers first." example:"sara restore backup-2026-03-01"`
 	MCP        mcpCommand         `cmd:"" name:"mcp" help:"Connect a program that starts MCP servers as processes to a server's /mcp, over standard input and output." example:"sara mcp --url https://api.example.com --key-file sara.key"`
 	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document." example:"sara openapi --base-url https://api.example.com"`
 	Status     statusCommand      `cmd:"" help:"Show the health of replicas, Redis, database, connections, archive, index coverage and budgets; exit status 1 if something needs attention." example:"sara status --replica http://10.0.0.7:9090"`

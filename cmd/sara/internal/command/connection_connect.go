@@ -201,7 +201,7 @@ func (c *connectionConnect) store(ctx context.Context, con *console.Console, a a
 	return c.print(ctx, con, a, connection, results)
 }
 
-// lifetimeNote says when the consent ends. Google does not tell which consent screens are in testing.
+// lifetimeNote says when the consent ends. Google does not say which consent screens are in testing.
 func lifetimeNote(grant upstream.Grant, client upstream.Client, now time.Time) string {
 	if grant.Lifetime > 0 {
 		return fmt.Sprintf("this consent ends on %s: run the same command again before then.", console.Timestamp(now.Add(grant.Lifetime)))

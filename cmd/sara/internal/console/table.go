@@ -20,7 +20,7 @@ const (
 	ellipsis     = "…"
 )
 
-// terminalWidth returns how many columns a terminal has; 0 for what is no terminal.
+// terminalWidth returns how many columns a terminal has; 0 if it is not a terminal.
 func terminalWidth(w io.Writer) int {
 	file, ok := w.(*os.File)
 	if !ok {

@@ -53,7 +53,7 @@ const (
 	invalidRequest = -32600
 )
 
-// A statusError is an answer that is no JSON-RPC.
+// A statusError is an answer that is not JSON-RPC.
 type statusError struct {
 	response *http.Response
 	body     []byte

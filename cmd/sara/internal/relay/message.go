@@ -27,7 +27,7 @@ func (m *message) label() string { return cmp.Or(m.method, "an answer of the cli
 // revisionMember is the path of the revision in params, which every request has since 2026-07-28.
 const revisionMember = `_meta.io\.modelcontextprotocol/protocolVersion`
 
-// parse reads one line. The problem is nil unless it is no message.
+// parse reads one line. The problem is nil unless it is not a message.
 func parse(line []byte) (m message, problem *failure) {
 	if !gjson.ValidBytes(line) {
 		return m, &failure{code: parseError, message: "the line is not JSON: send each message on one line"}

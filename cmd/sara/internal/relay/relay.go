@@ -39,7 +39,7 @@ type Config struct {
 }
 
 // Run forwards messages until the input ends. When it returns, no request is in flight. The error is one of the streams, or that of ctx.
-// A failed request is no error: the client gets it as an answer.
+// A failed request is not an error: the client gets it as an answer.
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)

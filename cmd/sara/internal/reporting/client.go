@@ -22,7 +22,7 @@ const (
 	// maxRetries bounds how often one request is repeated that the server could not answer.
 	maxRetries = 4
 	// shortOutage is the longest pause before such a request is repeated. What takes longer, such as a connection that is broken, fails: the
-	// other properties go on, and a later run resumes.
+	// other properties continue, and a later run resumes.
 	shortOutage = 5 * time.Second
 )
 
@@ -56,7 +56,7 @@ func (e *APIError) Error() string { return e.Code + ": " + e.Message }
 // A stopError ends a run: no other request would fare better.
 type stopError struct {
 	err   error
-	until time.Time // when the run can go on; zero: unknown
+	until time.Time // when the run can continue; zero: unknown
 }
 
 func (e *stopError) Error() string { return e.err.Error() }
@@ -205,7 +205,7 @@ func (c *Client) once(ctx context.Context, path string, query url.Values) ([]byt
 	return body, c.check(response, body)
 }
 
-// check returns the error of an answer that is no success.
+// check returns the error of an answer that is not a success.
 func (c *Client) check(response *http.Response, body []byte) error {
 	var envelope struct {
 		Success *bool

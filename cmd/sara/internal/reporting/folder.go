@@ -17,7 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// saveEvery is the interval at which the record is written during a run: a killed run loses what it knew of so many seconds.
+// saveEvery is the interval at which the record is written during a run: a killed run loses what it recorded within this time.
 const saveEvery = 2 * time.Second
 
 // A Mode is how a report treats a folder that has files.

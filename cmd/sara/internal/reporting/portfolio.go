@@ -138,7 +138,7 @@ func (r *run) pages(ctx context.Context, query url.Values, p *portfolio, seen ma
 }
 
 // findEnded finds the properties that have ended, unless no other is left: a report that lacks only those is complete. It finds none if the
-// key has not the scope to list properties, or a limit is reached.
+// key lacks the scope to list properties, or a limit is reached.
 func (r *run) findEnded(ctx context.Context, p *portfolio) {
 	ended := p.withoutFigures()
 	if len(ended) == 0 {

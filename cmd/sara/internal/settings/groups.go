@@ -44,7 +44,7 @@ func (r *SharedRows) Check(counters Redis) error {
 		"SARA_REDIS_URL to the Redis that counts requests, or leave SARA_REDIS_CACHE_URL out")
 }
 
-// Location returns the Redis of the rows, and whether it is another one than that of the counters.
+// Location returns the Redis of the rows, and whether it is separate from that of the counters.
 func (r *SharedRows) Location(counters Redis) (rows Redis, separate bool) {
 	if !r.RedisCacheURL.IsSet() || r.RedisCacheURL.text == counters.text {
 		return counters, false

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A Setting is what a Loader must know of the settings of other commands.
+// A Setting is what a Loader must know about the settings of other commands.
 type Setting struct {
 	Flag    string // its name on the command line
 	Default string

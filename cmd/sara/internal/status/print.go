@@ -75,7 +75,7 @@ func section(text *strings.Builder, name string, problem *string, header []strin
 	return nil
 }
 
-// groupNotes replaces each note that several rows have by a mark, so that one cause is printed once, and returns these notes.
+// groupNotes replaces each note that several rows have with a mark, so that one cause is printed once, and returns these notes.
 func groupNotes(header []string, rows [][]string) (notes []string) {
 	last := len(header) - 1
 	if header[last] != "NOTE" {

@@ -31,7 +31,7 @@ func AdminURL(listen settings.HostPort, address string) (string, error) {
 	return strings.TrimSuffix(address, "/"), nil
 }
 
-// Readiness queries /readyz of the admin endpoints at base, for at most two seconds. A server that is not ready is no error.
+// Readiness queries /readyz of the admin endpoints at base, for at most two seconds. A server that is not ready is not an error.
 func Readiness(ctx context.Context, transport *http.Transport, base string) (proxy.Status, error) {
 	var status proxy.Status
 	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
