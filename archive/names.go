@@ -12,7 +12,7 @@ type names struct {
 	mu    sync.Mutex
 	index translate.KeyIndex
 	size  int64 // of the memory, in bytes
-	kept  int64 // the size that the cache was told; 0: it does not have them
+	kept  int64 // the size by which the cache weighs them; 0: it does not have them
 }
 
 // nameSize is the memory of a name besides its text, in bytes.

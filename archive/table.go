@@ -50,7 +50,7 @@ type keySum struct {
 }
 
 // addKeys takes the keys of a page for the rows from the given one on, and returns the row after them. The distinct keys are those of the
-// dictionary of the column, so that rows need no lookup by key.
+// dictionary of the column, so rows need no lookup by key.
 func (t *table) addKeys(from int, page parquet.Page) (next int, err error) {
 	dictionary := page.Dictionary()
 	if dictionary == nil {

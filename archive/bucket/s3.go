@@ -118,7 +118,7 @@ func (b *s3) Get(ctx context.Context, name string) (data []byte, revision string
 	return data, info.ETag, err
 }
 
-// errNoTag means that something else than a store has answered, or one that cannot compare entity tags.
+// errNoTag means that something other than a store has answered, or one that cannot compare entity tags.
 var errNoTag = errors.New("the answer has no entity tag, so it is not that of an S3 store")
 
 // readBody reads an object of size bytes, which is negative if the store does not report it.

@@ -40,7 +40,7 @@ type Options struct {
 
 const defaultMemory = 112 << 20
 
-// Progress is told how far an import is.
+// Progress observes how far an import is.
 type Progress interface {
 	// Reading is called with the bytes of the files that are read, of all.
 	Reading(done, total, rows int64)

@@ -199,7 +199,7 @@ func (in Input) open() (*tablefile.File, []tablefile.Cell, error) {
 	return file, make([]tablefile.Cell, len(names)), nil
 }
 
-// IsIgnorable reports whether a file of a folder is none of the export, such as a text for people.
+// IsIgnorable reports whether a file of a folder does not belong to the export, such as a text for people.
 func (in Input) IsIgnorable() bool {
 	isText := in.Err != nil || in.Format == tablefile.CSV
 	return !in.Named && in.Table == Unknown && isText && !slices.Contains([]string{"", ".csv", ".gz", ".json", ".avro", ".parquet"},

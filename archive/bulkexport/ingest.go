@@ -246,7 +246,7 @@ func (i *ingest) lower(country []byte) []byte {
 	return i.country[:]
 }
 
-// deviceOf returns a device in upper case, nil if it is none that the archive knows.
+// deviceOf returns a device in upper case, nil if it is not one that the archive knows.
 func deviceOf(text []byte) []byte {
 	for _, device := range translate.Devices() {
 		if len(text) == len(device) && strings.EqualFold(string(text), device) {

@@ -56,7 +56,7 @@ func literal(text string) string {
 }
 
 // queryText is the query, with {names} in place of its literals. A dimension without rows on a day has one row without clicks and
-// impressions: the import drops the row and knows that the day has none. The log has days of all properties, so that only those
+// impressions: the import drops the row and knows that the day has none. The log has days of all properties, so only those
 // between the first and the last day of this property count.
 const queryText = `EXPORT DATA OPTIONS(uri={uri}, format='PARQUET', compression='SNAPPY', overwrite=false) AS
 WITH site AS (

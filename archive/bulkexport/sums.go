@@ -18,7 +18,7 @@ type group struct {
 	by   translate.Dimension
 }
 
-// figures are sums of rows. Positions are sums from zero, as the export has them: whole numbers, whose sum as a float64 is exact, so that
+// figures are sums of rows. Positions are sums from zero, as the export has them: whole numbers, whose sum as a float64 is exact, so
 // it does not depend on the order of the rows.
 type figures struct {
 	clicks, impressions int64

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An AuditEntry is one administrative change, as it was recorded in its transaction. Entries cannot be changed, and not be removed
+// An AuditEntry is one administrative change, as it was recorded in its transaction. Entries can neither be changed, nor be removed
 // before the end of their retention.
 type AuditEntry struct {
 	ID        string

@@ -19,7 +19,7 @@ const (
 	migrationPatience = 5 * time.Minute
 	migrationPoll     = 100 * time.Millisecond
 	// lockForMigration keeps other processes from migrating the same schema until its transaction ends. A lock of the session would
-	// stay with a pooler's session, and keep the next process out. It does not wait: who waits in a transaction takes a session of the
+	// stay with a pooler's session, and keep the next process out. It does not wait: waiting in a transaction takes a session of the
 	// pooler, and its pool may be so small that none is left for the migration.
 	lockForMigration = "SELECT pg_try_advisory_xact_lock(1935766625, hashtext(current_schema()))"
 )

@@ -27,7 +27,7 @@ const (
 		" AND starts_with(application_name, $1) AND application_name <> $2 AND coalesce(state <> 'idle' OR state_change > now(), TRUE)"
 )
 
-// sessionName returns the name of a store's sessions in PostgreSQL. It begins with sara/, what the parameters say of the schema, since a
+// sessionName returns the name of a store's sessions in PostgreSQL. It begins with sara/, what the parameters say about the schema, since a
 // database may have one for each of several deployments, and a part that makes it unique: in containers, all may be process 1 of one host.
 // It ends with the name that the parameters give.
 func sessionName(parameters map[string]string) string {

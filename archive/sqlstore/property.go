@@ -180,7 +180,7 @@ func ambiguousProperty(reference string, matching []Property) error {
 	return err
 }
 
-// SetArchived archives a property, so that only its archived history is served, or unarchives it.
+// SetArchived archives a property, which then serves only its archived history, or unarchives it.
 func (s *Store) SetArchived(ctx context.Context, property string, archived bool) (Property, error) {
 	action := "property.archive"
 	if !archived {

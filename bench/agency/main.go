@@ -5,7 +5,7 @@
 //	go run ./agency [-seed N] [-properties N] [-requests N] [-replicas N] [-connections N] [-cache-bytes SIZE]
 //		[-out FOLDER]
 //
-// An answer that is not a 200 ends the run with an error, because it may have cost no call. The runs are shorter than any TTL, so that
+// An answer that is not a 200 ends the run with an error, because it may have cost no call. The runs are shorter than any TTL, so
 // nothing expires. A second table models a working day, in which entries expire (see package trace).
 package main
 

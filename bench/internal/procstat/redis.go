@@ -14,7 +14,7 @@ import (
 // Redis has the counters of a Redis server, without the commands of the reading itself.
 type Redis struct {
 	Commands map[string]Command
-	// Reads counts the server's reads from its connections. A pipeline of commands is one read, so that this is the number of
+	// Reads counts the server's reads from its connections. A pipeline of commands is one read, so this is the number of
 	// round trips of clients that wait for replies.
 	Reads int64
 	CPU   time.Duration // of the process
