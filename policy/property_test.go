@@ -166,14 +166,16 @@ func FuzzResolve(f *testing.F) {
 	f.Add("shop", "1|sc-domain:shop|shop|shop\n2|https://shop/|x|shop")
 	f.Add("SHOP", "shop|x|shop|y\nSHOP|shop|x|Shop")
 	f.Add("", "|||\n|||")
+	f.Add("B", "1|b")
+	f.Add("HTTPS://Shop/A", "1|https://shop/A\n2|https://shop/a")
 	f.Fuzz(func(t *testing.T, reference, text string) {
 		var candidates []Property
 		for line := range strings.SplitSeq(text, "\n") {
 			fields := append(strings.Split(line, "|"), "", "", "")
-			candidates = append(candidates, Property{ID: fields[0], Site: fields[1], Slug: fields[2], Host: fields[3], Type: "domain"})
+			candidates = append(candidates, Property{ID: fields[0], Site: foldHost(fields[1]), Slug: fields[2], Host: fields[3], Type: "domain"})
 		}
 		rank := func(p Property) int {
-			return slices.Index([]bool{strings.EqualFold(p.ID, reference), strings.EqualFold(p.Site, reference),
+			return slices.Index([]bool{strings.EqualFold(p.ID, reference), p.Site == foldHost(reference),
 				p.Slug == reference, strings.EqualFold(p.Host, reference)}, true)
 		}
 		ranks := make([][]Property, 4)
