@@ -142,6 +142,7 @@ func FuzzParseFillEvent(f *testing.F) {
 	}
 	f.Add("")
 	f.Add("f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")
+	f.Add("f\x03ab") // a key of three bytes, of which two are there
 	f.Fuzz(func(t *testing.T, data string) {
 		key, n, ok := parseFillEvent(data)
 		if !ok {
