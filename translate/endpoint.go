@@ -9,6 +9,7 @@ import (
 const (
 	paramDateRange = "date_range"
 	paramFilters   = "filters"
+	paramMinClicks = "min_clicks" // of the movers only
 )
 
 // The spec's parameter bounds (Limits 7).
@@ -86,7 +87,7 @@ func Breakdown() Endpoint {
 func Movers() Endpoint {
 	return Endpoint{Compare: PreviousPeriod, Params: append(dateParams(),
 		integer("limit", 10, 1, maxMoversLimit, "Most rows in each of the two lists.", func(p *Params, n int) { p.Limit = n }),
-		integer("min_clicks", 0, 0, 0, "Leave out keys whose clicks stay below this in both periods.",
+		integer(paramMinClicks, 0, 0, 0, "Leave out keys whose clicks stay below this in both periods.",
 			func(p *Params, n int) { p.MinClicks = n }))}
 }
 

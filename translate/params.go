@@ -211,7 +211,8 @@ func readPair(params []Param, pair string) (index int, value string, err error) 
 }
 
 func unsupported(params []Param, name string) string {
-	if name == paramFilters {
+	isMovers := slices.ContainsFunc(params, func(p Param) bool { return p.Name == paramMinClicks })
+	if name == paramFilters && isMovers {
 		return "this endpoint does not accept filters; to compare a segment, request /queries or /pages twice with explicit ranges"
 	}
 	const longest = 64

@@ -153,6 +153,8 @@ func TestParseRefusesUnknownParameters(t *testing.T) {
 	unknown(IndexedURLs(), "order_by=url", `"order_by"`, "bucket, coverage_state, sitemap_path, q, sort, dir, limit, offset")
 	unknown(IndexedURLs(), "days=30", `"days"`, "bucket, coverage_state, sitemap_path, q, sort, dir, limit, offset")
 	unknown(Annotations(), "date_range=last_7d", `"date_range"`, "start_date, end_date")
+	unknown(Portfolio(), "filters=[]", `"filters"`, "date_range, start_date, end_date, compare, order_by, limit, offset")
+	unknown(IndexedURLs(), "filters=[]", `"filters"`, "bucket, coverage_state, sitemap_path, q, sort, dir, limit, offset")
 	f(Endpoint{}, "verbose=1", CodeUnsupportedParameter, `this endpoint has no parameter "verbose"; it takes none`)
 
 	noFilters := "this endpoint does not accept filters; to compare a segment, request /queries or /pages twice with explicit ranges"
