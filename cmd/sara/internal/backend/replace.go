@@ -91,10 +91,12 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 	}
 	into := s
 	into.DatabaseURL = settings.SQLite(part)
-	if err := withConnected(ctx, into, restore); err != nil {
-		return "", errors.Join(err, removeDatabase(part))
+	if err = withConnected(ctx, into, restore); err == nil {
+		err = checkWhole(part)
 	}
-	kept, err = swap(part, file, now)
+	if err == nil {
+		kept, err = swap(part, file, now)
+	}
 	if err != nil {
 		return "", errors.Join(err, removeDatabase(part))
 	}
@@ -111,6 +113,16 @@ func checkUnused(file string) error {
 		err = settings.Errorf("SARA_DATABASE_URL", "%s: another process uses it: stop all servers first", file)
 	}
 	return err
+}
+
+// checkWhole returns an error unless all of a database that was closed is in its file. SQLite moves what is in its log there, and then deletes
+// the log. It says nothing if it cannot.
+func checkWhole(file string) error {
+	info, err := os.Stat(file + logSuffix)
+	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("%s could not be written whole: is the disk full?", file))
 }
 
 // swap puts part in the place of a file, and returns the new path of that file, if there was one. If it fails, nothing has moved.
@@ -148,7 +160,9 @@ func moveDatabase(from, to string) error {
 }
 
 // sideFiles are the suffixes of the files of a SQLite database, the database itself first.
-func sideFiles() []string { return []string{"", "-wal", "-shm"} }
+func sideFiles() []string { return []string{"", logSuffix, "-shm"} }
+
+const logSuffix = "-wal"
 
 func removeDatabase(file string) error {
 	for _, suffix := range sideFiles() {

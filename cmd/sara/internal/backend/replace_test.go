@@ -53,6 +53,33 @@ func TestFailedReplacementChangesNothing(t *testing.T) {
 	}
 }
 
+// SQLite writes into a log, and from there into the database when that is closed. It says nothing if it cannot, as on a full disk. Here another
+// process has the database open.
+func TestDatabaseThatIsPartlyInItsLogIsNotUsed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sara.db")
+	if err := os.WriteFile(file, []byte("the one before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restore := func(ctx context.Context, store *sqlstore.Store) error {
+		other, err := sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + file + ".restoring"})
+		if err == nil {
+			t.Cleanup(func() { _ = other.Close() }) // its file is deleted
+			_, _, err = other.SchemaVersion(ctx)
+		}
+		_, migrateErr := store.Migrate(ctx)
+		return errors.Join(err, migrateErr)
+	}
+	kept, err := ReplaceDatabase(t.Context(), settings.Store{DatabaseURL: settings.SQLite(file)}, true, time.Unix(0, 0), restore)
+	if kept != "" || err == nil || !strings.Contains(err.Error(), "is the disk full?") {
+		t.Errorf("it keeps %q, %v", kept, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if text, readErr := os.ReadFile(file); string(text) != "the one before" || readErr != nil || len(entries) != 1 || err != nil {
+		t.Errorf("the database has %.20q, %v; %d files, %v", text, readErr, len(entries), err)
+	}
+}
+
 func TestDatabaseInMemoryIsNotRestored(t *testing.T) {
 	t.Parallel()
 	if _, err := replace(t, settings.Store{DatabaseURL: settings.SQLite(inMemory)}); err == nil ||
