@@ -125,28 +125,27 @@ func checkWhole(file string) error {
 	return errors.Join(err, fmt.Errorf("%s could not be written whole: is the disk full?", file))
 }
 
-// swap puts part in the place of a file, and returns the new path of that file, if there was one. If it fails, nothing has moved.
+// swap puts part in the place of a file, and returns the new path of that file, if there was one. If it fails, nothing has moved. A log
+// without its database is moved as well: SQLite would take it for that of the new one.
 func swap(part, file string, now time.Time) (kept string, err error) {
-	if _, err := os.Stat(file); err == nil {
-		kept = fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
-		if err := moveDatabase(file, kept); err != nil {
-			return "", err
-		}
+	kept = fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
+	if err := moveDatabase(file, kept); err != nil {
+		return "", err
 	}
 	if err := os.Rename(part, file); err != nil {
-		if kept != "" {
-			err = errors.Join(err, moveDatabase(kept, file))
-		}
-		return "", err
+		return "", errors.Join(err, moveDatabase(kept, file))
+	}
+	if _, err := os.Stat(kept); errors.Is(err, os.ErrNotExist) {
+		return "", nil
 	}
 	return kept, nil
 }
 
-// moveDatabase renames all files of a database or, if one of them cannot be, none. An error names where each is.
+// moveDatabase renames the files of a database that there are or, if one of them cannot be, none. An error names where each is.
 func moveDatabase(from, to string) error {
 	for i, suffix := range sideFiles() {
 		err := os.Rename(from+suffix, to+suffix)
-		if err == nil || suffix != "" && errors.Is(err, os.ErrNotExist) {
+		if err == nil || errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		for _, moved := range sideFiles()[:i] {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -77,6 +78,46 @@ func TestDatabaseThatIsPartlyInItsLogIsNotUsed(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(file))
 	if text, readErr := os.ReadFile(file); string(text) != "the one before" || readErr != nil || len(entries) != 1 || err != nil {
 		t.Errorf("the database has %.20q, %v; %d files, %v", text, readErr, len(entries), err)
+	}
+}
+
+// The log of a database whose file was deleted must not become that of the new one, in which SQLite would change pages by it.
+func TestLogOfADeletedDatabaseIsNotUsed(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file, old := filepath.Join(folder, "sara.db"), filepath.Join(folder, "old.db")
+	killed, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite:" + old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = killed.Close() }() // it was as if its process had been killed
+	if _, err := killed.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(old + "-wal")
+	if err != nil || len(log) == 0 || os.WriteFile(file+"-wal", log, 0o600) != nil {
+		t.Fatalf("a log of %d bytes, %v", len(log), err)
+	}
+	s := settings.Store{DatabaseURL: settings.SQLite(file)}
+	kept, err := ReplaceDatabase(t.Context(), s, false, time.Unix(0, 0), func(ctx context.Context, store *sqlstore.Store) error {
+		_, err := store.Migrate(ctx)
+		if err == nil {
+			_, err = store.AddAccount(ctx, "restored", "pro", nil)
+		}
+		return err
+	})
+	if kept != "" || err != nil {
+		t.Fatalf("it keeps %q, %v", kept, err)
+	}
+	err = withConnected(t.Context(), s, func(ctx context.Context, store *sqlstore.Store) error {
+		accounts, err := store.Accounts(ctx)
+		if len(accounts) != 1 {
+			t.Errorf("%d accounts", len(accounts))
+		}
+		return err
+	})
+	if left, readErr := os.ReadFile(file + ".before-restore-19700101T000000Z-wal"); err != nil || !bytes.Equal(left, log) {
+		t.Errorf("%v; of the log, %d of %d bytes are kept, %v", err, len(left), len(log), readErr)
 	}
 }
 
