@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func checkIdle(ctx context.Context, s settings.Store, store *sqlstore.Store) err
 // replaceFile restores into a new file, and puts it in the place of the old one.
 func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore func(context.Context, *sqlstore.Store) error) (
 	kept string, err error) {
-	file := s.DatabaseURL.File
+	file := linked(s.DatabaseURL.File)
 	if err := checkUnused(file); err != nil {
 		return "", err
 	}
@@ -101,6 +102,23 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 		return "", errors.Join(err, removeDatabase(part))
 	}
 	return kept, nil
+}
+
+// linked returns the file that a symbolic link leads to, on the disk that the database belongs on, whether it exists or not; any other file as
+// it is.
+func linked(file string) string {
+	const most = 40 // as the operating system follows
+	for range most {
+		to, err := os.Readlink(file)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(file), to)
+		}
+		file = to
+	}
+	return file
 }
 
 // checkUnused returns an error if a server has the file open: it would keep using the old file, and what it writes would be lost.
@@ -128,15 +146,15 @@ func checkWhole(file string) error {
 // swap puts part in the place of a file, and returns the new path of that file, if there was one. If it fails, nothing has moved. A log
 // without its database is moved as well: SQLite would take it for that of the new one.
 func swap(part, file string, now time.Time) (kept string, err error) {
-	kept = fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
-	if err := moveDatabase(file, kept); err != nil {
+	aside := fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
+	if _, err := os.Stat(file); err == nil {
+		kept = aside
+	}
+	if err := moveDatabase(file, aside); err != nil {
 		return "", err
 	}
 	if err := os.Rename(part, file); err != nil {
-		return "", errors.Join(err, moveDatabase(kept, file))
-	}
-	if _, err := os.Stat(kept); errors.Is(err, os.ErrNotExist) {
-		return "", nil
+		return "", errors.Join(err, moveDatabase(aside, file))
 	}
 	return kept, nil
 }

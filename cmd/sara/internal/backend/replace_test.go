@@ -121,6 +121,35 @@ func TestLogOfADeletedDatabaseIsNotUsed(t *testing.T) {
 	}
 }
 
+// A link to a database on another disk stays, and the restored database is on that disk.
+func TestLinkedDatabaseIsReplacedInItsPlace(t *testing.T) {
+	t.Parallel()
+	disk, link := t.TempDir(), filepath.Join(t.TempDir(), "sara.db")
+	file := filepath.Join(disk, "data.db")
+	if err := errors.Join(os.WriteFile(file, []byte("the one before"), 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := replace(t, settings.Store{DatabaseURL: settings.SQLite(link)})
+	if text, readErr := os.ReadFile(kept); err != nil || string(text) != "the one before" || readErr != nil || filepath.Dir(kept) != disk {
+		t.Errorf("it keeps %q of %.20q: %v, %v", kept, text, err, readErr)
+	}
+	isThere := func() {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if to, linkErr := os.Readlink(link); to != file || linkErr != nil || err != nil || !strings.HasPrefix(string(text), "SQLite") {
+			t.Errorf("the link is to %q (%v), and there is %.20q (%v)", to, linkErr, text, err)
+		}
+	}
+	isThere()
+	if err := os.Remove(file); err != nil { // as on a new disk
+		t.Fatal(err)
+	}
+	if kept, err := replace(t, settings.Store{DatabaseURL: settings.SQLite(link)}); kept != "" || err != nil {
+		t.Errorf("it keeps %q, %v", kept, err)
+	}
+	isThere()
+}
+
 func TestDatabaseInMemoryIsNotRestored(t *testing.T) {
 	t.Parallel()
 	if _, err := replace(t, settings.Store{DatabaseURL: settings.SQLite(inMemory)}); err == nil ||
