@@ -104,7 +104,11 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 // the other.
 func lockAccount(ctx context.Context, tx *sql.Tx, id string) (Account, error) {
 	// SQLite has no FOR UPDATE; an update locks the row in both databases.
-	return one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, id)
+	a, err := one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, id)
+	if errors.Is(err, sql.ErrNoRows) { // it has been removed meanwhile
+		return a, &NotFoundError{"account", id}
+	}
+	return a, err
 }
 
 // checkKeyLimit locks the account, and counts its working keys.

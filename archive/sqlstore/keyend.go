@@ -34,13 +34,21 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) 
 }
 
 // lockKey returns the person of a key, and locks the person's account: see lockAccount.
-func lockKey(ctx context.Context, tx *sql.Tx, id string) (p Person, err error) {
-	p, err = one(ctx, tx, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = (SELECT person_id FROM api_keys WHERE id = $1)", id)
+func lockKey(ctx context.Context, tx *sql.Tx, id string) (Person, error) {
+	p, err := personOfKey(ctx, tx, id)
+	if err != nil {
+		return p, err
+	}
+	if _, err := lockAccount(ctx, tx, p.AccountID); err != nil {
+		return p, err
+	}
+	return personOfKey(ctx, tx, id) // it may have been removed meanwhile
+}
+
+func personOfKey(ctx context.Context, q querier, id string) (Person, error) {
+	p, err := one(ctx, q, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = (SELECT person_id FROM api_keys WHERE id = $1)", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, &NotFoundError{"key", id}
-	}
-	if err == nil {
-		_, err = lockAccount(ctx, tx, p.AccountID)
 	}
 	return p, err
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,5 +57,43 @@ func testRevokeWhileRotating(t *testing.T, f *fixture) {
 				t.Fatalf("%s: key %s ends at %v", text, k.ID, k.RevokedAt)
 			}
 		}
+	}
+}
+
+// Keys can change while their account, or their person, is removed: each waits for the other, and what is removed is gone in the end.
+func testRemoveWhileKeysChange(t *testing.T, f *fixture) {
+	f.account("globex", "pro")
+	f.workspace("globex", "main")
+	stores := []*Store{f.open(nil), f.open(nil)}
+	for i, name := range numbered("acme %d", 4) {
+		f.account(name, "pro")
+		p := f.person(name, strings.ReplaceAll(name, " ", "")+"@acme.example", "globex/main")
+		var keys []APIKey
+		for _, text := range numbered(name+" key %d", 5) {
+			keys = append(keys, f.key(p.Email, text))
+		}
+		var changes sync.WaitGroup
+		change := func(do func(s *Store) error) {
+			for _, s := range stores {
+				changes.Go(func() {
+					if err := do(s); err != nil && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ConflictError)) {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		change(func(s *Store) error { return only(s.RevokeKeys(f.ctx, p.Email)) })
+		change(func(s *Store) error {
+			return rotated(s.RotateKey(f.ctx, keys[0].ID, keySpec("", name+" rotated").Hash, time.Hour, 0))
+		})
+		change(func(s *Store) error { return only(s.RevokeKey(f.ctx, keys[4].ID)) })
+		if i%2 == 0 {
+			value(f.Remove(f.ctx, KindAccount, name))(t)
+		} else {
+			value(f.Remove(f.ctx, KindPerson, p.Email))(t)
+		}
+		changes.Wait()
+		_, err := f.Keys(f.ctx, p.ID)
+		refused[*NotFoundError](t, err)
 	}
 }

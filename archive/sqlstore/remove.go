@@ -38,6 +38,9 @@ func (s *Store) PlanRemoval(ctx context.Context, kind, reference string) (*Remov
 // properties do not exist from then on. The archived history of removed properties remains until it is deleted, see RemovedProperties.
 func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
 	err = s.writeWithin(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		if err := lockRemoved(ctx, tx, kind, reference); err != nil {
+			return change{}, err
+		}
 		if r, err = planRemoval(ctx, tx, kind, reference); err != nil {
 			return change{}, err
 		}
@@ -54,6 +57,17 @@ func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal,
 		return nil, fmt.Errorf("remove %s %q: %w", kind, reference, err)
 	}
 	return r, nil
+}
+
+// lockRemoved locks the account of what is removed. Whoever changes its keys locks it first, too: in another order, both would wait for
+// each other.
+func lockRemoved(ctx context.Context, tx *sql.Tx, kind, reference string) error {
+	r := &Removal{Kind: kind}
+	if err := r.find(ctx, tx, reference); err != nil {
+		return err
+	}
+	_, err := lockAccount(ctx, tx, r.account)
+	return err
 }
 
 func planRemoval(ctx context.Context, q querier, kind, reference string) (*Removal, error) {
