@@ -86,19 +86,16 @@ func (s *Store) PropertyShares(ctx context.Context) ([]Share, error) {
 // It keeps its slug, unless that is in use there. permission is the one of the new connection; it may be empty.
 func (s *Store) MoveProperty(ctx context.Context, property, connection, permission string) (p Property, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		if p, err = findProperty(ctx, tx, property); err != nil {
-			return change{}, err
-		}
 		c, err := findConnection(ctx, tx, connection)
 		if err != nil {
 			return change{}, err
 		}
-		if c.ID == p.Connection.ID {
-			return change{}, &ConflictError{"connection", fmt.Sprintf("%q is the property's own already", c.Name)}
-		}
-		before, err := findConnection(ctx, tx, p.Connection.ID)
-		if err != nil {
+		var before Connection
+		if p, before, err = lockProperty(ctx, tx, property); err != nil {
 			return change{}, err
+		}
+		if c.ID == before.ID {
+			return change{}, &ConflictError{"connection", fmt.Sprintf("%q is the property's own already", c.Name)}
 		}
 		if err := moveProperty(ctx, tx, p, c, permission); err != nil {
 			return change{}, err
@@ -119,6 +116,22 @@ func (s *Store) MoveProperty(ctx context.Context, property, connection, permissi
 		return Property{}, fmt.Errorf("move property %q to connection %q: %w", property, connection, err)
 	}
 	return p, nil
+}
+
+// lockProperty returns a property with its connection, and locks their account, as removals do: a removal that has found the property there
+// would remove it where it has been moved to.
+func lockProperty(ctx context.Context, tx *sql.Tx, reference string) (p Property, c Connection, err error) {
+	if p, err = findProperty(ctx, tx, reference); err != nil {
+		return p, c, err
+	}
+	if c, err = findConnection(ctx, tx, p.Connection.ID); err != nil {
+		return p, c, err
+	}
+	if _, err = lockAccount(ctx, tx, c.AccountID); err != nil {
+		return p, c, err
+	}
+	p, err = findProperty(ctx, tx, p.ID) // it may have been removed meanwhile
+	return p, c, err
 }
 
 func moveProperty(ctx context.Context, tx *sql.Tx, p Property, c Connection, permission string) error {

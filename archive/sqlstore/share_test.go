@@ -1,6 +1,9 @@
 package sqlstore
 
 import (
+	"errors"
+	"strings"
+	"sync"
 	"testing"
 
 	"sara/policy"
@@ -89,4 +92,27 @@ func testMoveProperty(t *testing.T, f *fixture) {
 	f.property("google", "sc-domain:shop.example")
 	_, err = f.MoveProperty(f.ctx, shop.ID, google.ID, "")
 	equal(t, refusal[*ExistsError](t, err), &ExistsError{"property", "sc-domain:shop.example"})
+}
+
+// A property that moves while its connection is removed stays, or is removed before it moves.
+func testMoveWhileRemoving(t *testing.T, f *fixture) {
+	f.acme()
+	f.connection("main", "next")
+	other := f.open(nil)
+	for _, name := range numbered("old %d", 10) {
+		f.connection("main", name)
+		p := f.property(name, "sc-domain:"+strings.ReplaceAll(name, " ", "")+".example")
+		var removal sync.WaitGroup
+		removal.Go(func() {
+			if _, err := other.Remove(f.ctx, KindConnection, name); err != nil {
+				t.Error(err)
+			}
+		})
+		_, err := f.MoveProperty(f.ctx, p.ID, "next", "")
+		removal.Wait()
+		_, findErr := f.Property(f.ctx, p.ID)
+		if err != nil && !errors.Is(err, ErrNotFound) || (err == nil) != (findErr == nil) {
+			t.Fatalf("%s: the move returned %v, and the property is found with %v", name, err, findErr)
+		}
+	}
 }

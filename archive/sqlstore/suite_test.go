@@ -73,6 +73,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"references match only what the person can reach", testFindReachable},
 		{"shared properties are reached once, through any of their workspaces", testShares},
 		{"a moved property keeps everything but its connection", testMoveProperty},
+		{"a property that moves from a removed connection stays", testMoveWhileRemoving},
 		{"admission gets keys with plan and scopes", testKeyForAdmission},
 		{"keys stay under the limit of the plan", testKeyLimit},
 		{"concurrent creations admit exactly the limit", testKeyLimitRace},
