@@ -145,6 +145,13 @@ func isUniqueViolation(err error) bool {
 	return false
 }
 
+// isCollision reports whether another transaction was in the way, so that the same one may succeed now: it waited for this one (deadlock), or has
+// added a row below one that was deleted.
+func isCollision(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pg.Code == "40P01" || pg.Code == "23503")
+}
+
 // isUnknownTable reports whether a table of the query does not exist.
 func isUnknownTable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {

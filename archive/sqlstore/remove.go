@@ -37,6 +37,20 @@ func (s *Store) PlanRemoval(ctx context.Context, kind, reference string) (*Remov
 // Remove removes something with all that hangs below it, in one transaction: stored credentials are erased, keys are unknown and
 // properties do not exist from then on. The archived history of removed properties remains until it is deleted, see RemovedProperties.
 func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
+	const attempts = 3
+	for range attempts {
+		r, err = s.remove(ctx, kind, reference)
+		if !isCollision(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("remove %s %q: %w", kind, reference, err)
+	}
+	return r, nil
+}
+
+func (s *Store) remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
 	err = s.writeWithin(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		if err := lockRemoved(ctx, tx, kind, reference); err != nil {
 			return change{}, err
@@ -47,16 +61,32 @@ func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal,
 		if err := r.recordParts(ctx, tx, s); err != nil {
 			return change{}, err
 		}
+		if err := r.holdOff(ctx, tx, s.dialect); err != nil {
+			return change{}, err
+		}
 		if err := r.deleteRows(ctx, tx, s.clock().UnixMilli()); err != nil {
 			return change{}, err
 		}
 		return change{action: kind + ".remove", subject: r.ID, account: r.account, details: details{"name": r.Name, "workspaces": len(r.Workspaces),
 			"people": len(r.People), "connections": len(r.Connections), "properties": len(r.Properties), "keys": len(r.Keys)}}, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("remove %s %q: %w", kind, reference, err)
+	return r, err
+}
+
+// holdOff makes transactions that add rows below the properties wait, such as those of a collector or an inspector, so that none is added
+// while they are deleted. SQLite has one writer at a time.
+func (r *Removal) holdOff(ctx context.Context, tx *sql.Tx, d dialect) error {
+	if d != postgresDialect {
+		return nil
 	}
-	return r, nil
+	for _, id := range r.Properties {
+		for _, table := range []string{"properties WHERE id", "index_states WHERE property_id"} {
+			if _, err := tx.ExecContext(ctx, "SELECT 1 FROM "+table+" = $1 FOR UPDATE", id); err != nil {
+				return fmt.Errorf("lock property %s: %w", id, err)
+			}
+		}
+	}
+	return nil
 }
 
 // lockRemoved locks the account of what is removed. Whoever changes its keys locks it first, too: in another order, both would wait for

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sara/translate"
@@ -167,4 +169,36 @@ func testRemoveAccount(t *testing.T, f *fixture) {
 	equal(t, f.audited(AuditFilter{Account: "acme"}), []string{})
 	_, err := f.Remove(f.ctx, KindAccount, "acme")
 	refused[*NotFoundError](t, err)
+}
+
+// A property is removed while it is inspected: the inspector writes below it in other transactions.
+func testRemoveWhileInspecting(t *testing.T, f *fixture) {
+	f.acme()
+	urls := numbered("https://example.com/%d", 200)
+	for range 3 {
+		site := f.property("google", "sc-domain:example.com")
+		f.discover(site.ID, Discovery{URLs: urlsOf(urls...)})
+		inspecting, stop := context.WithCancel(f.ctx)
+		var inspectors sync.WaitGroup
+		for i := range 4 {
+			inspectors.Go(func() {
+				for n := 0; inspecting.Err() == nil; n++ {
+					// All of them fail once the property is removed.
+					_ = f.StageInspection(f.ctx, site.ID, Inspection{URL: urls[(n*4+i)%len(urls)], CoverageState: "Submitted and indexed",
+						Bucket: translate.BucketIndexed, At: f.time})
+				}
+			})
+		}
+		inspectors.Go(func() {
+			for inspecting.Err() == nil {
+				_, _ = f.PublishInspections(f.ctx, site.ID, indexDay, f.time)
+				_ = f.SaveDiscovery(f.ctx, site.ID, Discovery{URLs: urlsOf(urls...), At: f.time})
+			}
+		})
+		_, err := f.Remove(f.ctx, KindProperty, site.ID)
+		stop()
+		inspectors.Wait()
+		wantNil(t, err)
+		equal(t, value(one(f.ctx, f.overview, scalar[int], "SELECT count(*) FROM staged_inspections"))(t), 0)
+	}
 }
