@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,4 +108,34 @@ func testAnnotations(t *testing.T, f *fixture) {
 	equal(t, list(nil, nil), []Annotation{same, later})
 	_, err := f.AddAnnotation(f.ctx, "nothing", Annotation{Title: "a"})
 	refused[*NotFoundError](t, err)
+}
+
+// Of lists that are set at the same time, one remains: not parts of both.
+func testSetListsAtOnce(t *testing.T, f *fixture) {
+	f.acme()
+	stores := []*Store{f.Store, f.open(nil)}
+	for _, site := range numbered("sc-domain:%d.example", 5) {
+		p := f.property("google", site)
+		var setters sync.WaitGroup
+		for i, s := range stores {
+			setters.Go(func() {
+				var terms []translate.BrandTerm
+				var groups []translate.PageGroup
+				for _, text := range numbered(fmt.Sprint("list ", i, " %d"), 3) {
+					terms = append(terms, translate.BrandTerm{Term: text, MatchType: "exact"})
+					groups = append(groups, translate.PageGroup{Name: text, Rules: []translate.PageRule{{Type: "prefix", Value: "/"}}})
+				}
+				_, err := s.SetBrandTerms(f.ctx, p.ID, terms)
+				if err == nil {
+					_, err = s.SetPageGroups(f.ctx, p.ID, groups)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		setters.Wait()
+		equal(t, len(value(f.BrandTerms(f.ctx, p.ID))(t)), 3)
+		equal(t, len(value(f.PageGroups(f.ctx, p.ID))(t)), 3)
+	}
 }

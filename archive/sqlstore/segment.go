@@ -49,7 +49,7 @@ func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []tran
 	now := s.clock().UnixMilli()
 	var stored []translate.BrandTerm
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		p, err := findProperty(ctx, tx, property)
+		p, _, err := lockProperty(ctx, tx, property) // of two lists that are set at the same time, one remains
 		if err != nil {
 			return change{}, err
 		}
@@ -126,7 +126,7 @@ func (s *Store) SetPageGroups(ctx context.Context, property string, groups []tra
 	now := s.clock().UnixMilli()
 	var stored []translate.PageGroup
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		p, err := findProperty(ctx, tx, property)
+		p, _, err := lockProperty(ctx, tx, property) // of two lists that are set at the same time, one remains
 		if err != nil {
 			return change{}, err
 		}

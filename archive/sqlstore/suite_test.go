@@ -86,6 +86,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"the last use of keys is recorded", testKeyUses},
 		{"brand terms keep identity and order", testBrandTerms},
 		{"page groups keep identity and order", testPageGroups},
+		{"of lists that are set at once one remains", testSetListsAtOnce},
 		{"annotations are listed by date", testAnnotations},
 		{"generation and edition advance only with committed writes", testGeneration},
 		{"every administrative change is recorded", testAuditActions},
