@@ -15,7 +15,7 @@ var errRowsData = errors.New("not in the format of Encode")
 // maxDecodedRows is far above what one call upstream returns.
 const maxDecodedRows = 4 * WideSample
 
-// A Decoder reads the format of Encode. Used again, it allocates nothing but the Rows that it returns. The zero value is ready to use.
+// A Decoder reads the format of Encode. Reused, it allocates nothing but the Rows that it returns. The zero value is ready to use.
 // It belongs to one goroutine at a time.
 type Decoder struct {
 	in      io.Reader

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Gaps are the days of which nothing is known. No answer counts them, and its notes name them: unknown is not zero. The zero
+// Gaps are the days about which nothing is known. No answer counts them, and its notes name them: unknown is not zero. The zero
 // value is none.
 type Gaps struct {
 	Unpublished Date   // the first day that the upstream has not published yet; 0: it has published all

@@ -3,7 +3,7 @@ package translate
 import "slices"
 
 // keys are the keys of rows, one after the other, in chunks: the number of allocations hardly grows with the rows, and growing
-// never copies more than the first chunk, so that the memory does not double on the way.
+// never copies more than the first chunk, so the memory does not double on the way.
 type keys struct {
 	chunks [][]byte
 	ends   []keyEnd

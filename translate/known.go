@@ -3,7 +3,7 @@ package translate
 import "slices"
 
 // KnownDays is what a property's daily series, see SeriesQuery, shows about its days: a day has figures if it has impressions.
-// It is comparable. The zero value knows nothing, and takes every day for published.
+// It is comparable. The zero value knows nothing, and considers every day published.
 type KnownDays struct {
 	asked       DateRange // the days of the query
 	first, last Date      // with figures, if any is set
@@ -85,7 +85,7 @@ func (k KnownDays) Moved(window DateRange) Date { return max(0, window.Start-k.a
 
 // Unpublished returns the first day up to an anchor that the upstream has not published yet, or 0 if it has published all. The
 // series may be older than the anchor: the days after it count as published, unless the series lacks the days before them. The delay of
-// the upstream is measured up to the end of the series; nothing is known of the days after it.
+// the upstream is measured up to the end of the series; nothing is known about the days after it.
 func (k KnownDays) Unpublished(anchor Date) Date {
 	if k.incomplete != 0 && k.incomplete <= anchor {
 		return k.incomplete

@@ -1,6 +1,6 @@
 package translate
 
-// A Merger adds up rows of different days by key, see Sum. Used again, it allocates nothing but the rows that it returns. The zero value is
+// A Merger adds up rows of different days by key, see Sum. Reused, it allocates nothing but the rows that it returns. The zero value is
 // ready to use. It belongs to one goroutine at a time.
 type Merger struct {
 	index KeyIndex

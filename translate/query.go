@@ -134,7 +134,7 @@ func (q Query) Sibling() (sibling Query, ok bool) {
 }
 
 // AnsweredBy reports whether a result of other, with a number of rows, also answers q. other must be q or its Sibling. It does
-// if its row limit is at least as high, or if it was not reached, so that the result has all rows. Of a narrow sample with more rows
+// if its row limit is at least as high, or if it was not reached, so the result has all rows. Of a narrow sample with more rows
 // than its limit, the limit was that of its Enlarged query.
 func (q Query) AnsweredBy(other Query, rows int) bool {
 	enlarged := other.RowLimit == NarrowSample && rows > NarrowSample && rows < EnlargedSample

@@ -36,7 +36,7 @@ func lowerASCII(text []byte) {
 }
 
 // readDocument reads the rows of a whole response and skips its other members. A response without rows still has
-// responseAggregationType; a body that has neither is no response, whatever its HTTP status was.
+// responseAggregationType; a body that has neither is not a response, whatever its HTTP status was.
 func (r *Rows) readDocument(w *bodyWindow) error {
 	listed, aggregated := false, false
 	err := w.list('{', '}', func() error {

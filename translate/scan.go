@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// ErrSyntax is wrapped by the error of RowsReader.Read for a body that is not JSON, is cut off, or is no response at all.
+// ErrSyntax is wrapped by the error of RowsReader.Read for a body that is not JSON, is cut off, or is not a response at all.
 var ErrSyntax = errors.New("invalid JSON, or not a response")
 
 // A scanner is a strict one-pass parser for the rows of an upstream body. gjson would take twice as long for a wide sample,
