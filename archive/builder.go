@@ -11,17 +11,17 @@ import (
 )
 
 // A DayBuilder collects the rows of one day under one dimension for ImportDays. Rows arrive in any order, each key once. It keeps only
-// rows that can be archived, so that a day of millions of queries takes little memory. Without rows it is a day without traffic.
+// rows that can be archived, so even a day of millions of queries takes little memory. Without rows it is a day without traffic.
 type DayBuilder struct {
 	date  translate.Date
 	by    translate.Dimension
 	rows  []row
-	worst int64 // clicks of the last row that is kept, once TopRows are
+	worst int64 // clicks of the last kept row, once there are TopRows
 	full  bool
 	read  int
 }
 
-// prunedRows is the number of rows at which a DayBuilder of queries or pages drops those past the top.
+// prunedRows is the number of rows at which a DayBuilder of queries or pages drops those below the top.
 const prunedRows = 1024
 
 // NewDayBuilder returns the builder of a day.
@@ -57,7 +57,7 @@ func (b *DayBuilder) Add(key []byte, clicks, impressions int64, position float64
 	return nil
 }
 
-// Prune drops the rows past the top. It returns an error if a key was added twice.
+// Prune drops the rows below the top. It returns an error if a key was added twice.
 func (b *DayBuilder) Prune() (err error) {
 	if b.rows, err = rank(b.by, b.rows); err != nil {
 		return fmt.Errorf("%s of %s: %w", DimensionName(b.by), b.date, err)
@@ -69,7 +69,7 @@ func (b *DayBuilder) Prune() (err error) {
 	return nil
 }
 
-// ImportDays archives complete days, as Import does with records. ImportOptions.Until is for the caller to keep. Rows of the result counts
+// ImportDays archives complete days, as Import does with records. The caller must enforce ImportOptions.Until. Rows of the result counts
 // the rows that were added to the builders.
 func (h *History) ImportDays(ctx context.Context, property string, days []*DayBuilder, o ImportOptions) (ImportResult, error) {
 	var result ImportResult
@@ -86,18 +86,18 @@ func (h *History) ImportDays(ctx context.Context, property string, days []*DayBu
 	return result, err
 }
 
-// A Difference is an archived day that an import kept, although its clicks or impressions differ from those of the import.
+// A Difference is an archived day that an import kept although its clicks or impressions differ from those of the import.
 type Difference struct {
 	Date               translate.Date
 	Dimension          translate.Dimension
 	Archived, Imported Figures
 }
 
-// Figures are the sums of the rows of a day that are archived.
+// Figures are the sums of a day's archived rows.
 type Figures struct{ Clicks, Impressions int64 }
 
-// difference compares the archived rows of a day with those of an import. Positions are not compared: they are rounded differently by
-// every source.
+// difference compares the archived rows of a day with those of an import. Positions are not compared, because every source rounds them
+// differently.
 func difference(e *entry, archived []row) (Difference, bool) {
 	same := slices.EqualFunc(archived, e.rows, func(a, b row) bool {
 		return a.clicks == b.clicks && a.impressions == b.impressions && bytes.Equal(a.key, b.key)

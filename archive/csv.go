@@ -33,14 +33,14 @@ func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
 	return out.Error()
 }
 
-// A spreadsheet runs text that starts with one of these as a formula, and anyone can search for one on the web (CSV injection). In Japan,
-// Excel does so with the full-width forms.
+// A spreadsheet runs text that starts with one of these as a formula, and anyone can put such a text into the data by searching for it
+// (CSV injection). Japanese Excel also accepts the full-width forms.
 const formulaStarts = "=+-@\t\r\n＝＋－＠"
 
-// formulaQuote in front of a formula makes it text.
+// formulaQuote before a formula makes it text.
 const formulaQuote = "'"
 
-// startsFormula reports whether a key is a formula behind any number of quotes. Those that have quotes get one more, so that
+// startsFormula reports whether a key is a formula after any number of quotes. A key that already has quotes gets one more, so
 // exactly the guarded keys lose one.
 func startsFormula(key string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(key, formulaQuote))
@@ -55,8 +55,8 @@ func GuardFormula(text string) string {
 	return text
 }
 
-// unguardFormula is the inverse of GuardFormula. In a file of another program, a formula without a guard stays as it is, and only a key
-// that is quotes and then a formula loses a quote, because it is indistinguishable from a guarded one.
+// unguardFormula is the inverse of GuardFormula. In a file of another program, a formula without a guard stays as it is; only a key
+// that is quotes followed by a formula loses a quote, because it is indistinguishable from a guarded one.
 func unguardFormula(key string) string {
 	if startsFormula(key) {
 		return strings.TrimPrefix(key, formulaQuote)

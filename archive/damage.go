@@ -28,7 +28,7 @@ func (e *DamageError) Unwrap() []error {
 	return errs
 }
 
-// Has reports whether a day is in a damaged month. A nil error has none.
+// Has reports whether a day is in a damaged month; false for a nil error.
 func (e *DamageError) Has(day translate.Date) bool {
 	return e != nil && slices.ContainsFunc(e.Objects, func(o *ObjectError) bool { return o.Month == day.MonthStart() })
 }

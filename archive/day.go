@@ -12,13 +12,13 @@ import (
 	"sara/translate"
 )
 
-// TopRows is how many queries, and how many pages, the archive keeps of a day: those with the most clicks (spec: Limits 8).
+// TopRows is how many queries, and how many pages, the archive keeps for a day: those with the most clicks (spec: Limits 8).
 const TopRows = 100
 
 // LongestKey bounds a key, in bytes. Real queries and URLs are far shorter.
 const LongestKey = 16 << 10
 
-// Dimensions returns the dimensions that the archive keeps of every day, in the order of their stored names. ByDate is the
+// Dimensions returns the dimensions that the archive keeps for every day, in the order of their stored names. ByDate is the
 // day's total.
 func Dimensions() [5]translate.Dimension {
 	return [...]translate.Dimension{translate.ByCountry, translate.ByDevice, translate.ByPage, translate.ByQuery, translate.ByDate}
@@ -48,7 +48,7 @@ type Day struct {
 	Date      translate.Date
 	Dimension translate.Dimension
 	// Rows may be in any order; their keys are distinct. Nil or empty is a day without traffic, which is archived too.
-	// ByDate takes at most one row, whose key is ignored. Rows past the top 100 queries or pages are dropped, and so are rows
+	// ByDate takes at most one row, whose key is ignored. Rows below the top 100 queries or pages are dropped, and so are rows
 	// with neither clicks nor impressions.
 	Rows *translate.Rows
 	// Final means that the upstream no longer changes these figures.
@@ -105,7 +105,7 @@ func (r *row) check(by translate.Dimension) error {
 	return nil
 }
 
-// ranked returns the rows of the day that are archived.
+// ranked returns the rows of the day that the archive keeps.
 func (d Day) ranked() ([]row, error) {
 	var rows []row
 	if d.Rows != nil {

@@ -15,7 +15,7 @@ import (
 	"sara/translate"
 )
 
-// An ObjectError is an object of the bucket that cannot be used: torn, altered, of another property or month, or of an unknown
+// An ObjectError is an object of the bucket that cannot be used: truncated, altered, of another property or month, or of an unknown
 // version. It is neither served nor overwritten: an operator must restore it, or set it aside with SetAside.
 type ObjectError struct {
 	Name   string         // of the object
@@ -26,7 +26,7 @@ type ObjectError struct {
 func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Name, e.Reason) }
 func (e *ObjectError) Unwrap() error { return e.Reason }
 
-// object is a month as it is stored, after its checksum has been verified. A dimension is decoded when it is first read. It is
+// object is a stored month whose checksum has been verified. A dimension is decoded when it is first read. It is
 // safe for concurrent use.
 type object struct {
 	ledger
@@ -37,7 +37,7 @@ type object struct {
 		once sync.Once
 		*table
 		err     error
-		decoded atomic.Bool // without an error
+		decoded atomic.Bool // decoded without an error
 	}
 }
 
@@ -51,7 +51,7 @@ func openObject(property string, first translate.Date, data []byte) (*object, er
 }
 
 func (o *object) open(property string, first translate.Date, data []byte) error {
-	// The checksum comes first, so that no parser sees altered bytes.
+	// The checksum comes first, so no parser sees altered bytes.
 	start, end, ok := findChecksum(data)
 	if !ok {
 		return errors.New("it has no checksum, so it is not a history object")
@@ -94,14 +94,14 @@ func (o *object) openGroups(file *parquet.File) error {
 // usualKeySize estimates the size of the distinct keys, with their sums, for each row.
 const usualKeySize = 24
 
-// errPanicked is the reason of a dimension whose decoding has panicked once.
+// errPanicked is the error of a dimension whose decoding once panicked.
 var errPanicked = errors.New("BUG: decoding it panicked")
 
 // table decodes a dimension on first use and memoizes it.
 func (o *object) table(by translate.Dimension) (*table, error) {
 	t := &o.tables[by]
 	t.once.Do(func() {
-		t.err = o.damaged(by, errPanicked) // for those who ask again after a panic
+		t.err = o.damaged(by, errPanicked) // for later callers if decoding panics
 		t.table, _, t.err = o.decode(by)
 		t.err = o.damaged(by, t.err)
 		t.decoded.Store(t.err == nil)
@@ -109,7 +109,7 @@ func (o *object) table(by translate.Dimension) (*table, error) {
 	return t.table, t.err
 }
 
-// decodeFor decodes what a range of days is read from.
+// decodeFor decodes the dimensions that a range of days is read from.
 func (o *object) decodeFor(by translate.Dimension, r translate.DateRange) error {
 	for source, used := range o.sources(by, r) {
 		if !used {
@@ -132,7 +132,7 @@ func (o *object) isDecodedFor(by translate.Dimension, r translate.DateRange) boo
 	return true
 }
 
-// damaged returns the error of a dimension that cannot be decoded, nil for none.
+// damaged returns the error of a dimension that cannot be decoded; nil if err is nil.
 func (o *object) damaged(by translate.Dimension, err error) error {
 	if err == nil {
 		return nil
@@ -181,7 +181,7 @@ func (o *object) decode(by translate.Dimension) (*table, []float64, error) {
 	return t, positions, nil
 }
 
-// dayOf returns the day of the month, from 0, or a day that does not exist in any month.
+// dayOf returns the day of the month, from 0, or a day that exists in no month.
 func (o *object) dayOf(date int32) uint8 {
 	if n := int64(date) - int64(o.month); n >= 0 && n < longestMonth {
 		return uint8(n)
@@ -189,7 +189,7 @@ func (o *object) dayOf(date int32) uint8 {
 	return math.MaxUint8
 }
 
-// check refuses rows of days that are not archived, and of keys that there are not.
+// check refuses rows whose day is not archived, or whose key does not exist.
 func (o *object) check(by translate.Dimension, t *table) error {
 	for i := range t.rows {
 		switch r := &t.rows[i]; {
@@ -202,7 +202,7 @@ func (o *object) check(by translate.Dimension, t *table) error {
 	return nil
 }
 
-// eachValue calls add with every value of a column. A value is valid during the call. The buffer sets how many are read at once.
+// eachValue calls add with every value of a column. A value is valid only during the call. The buffer sets how many are read at once.
 func eachValue(column parquet.ColumnChunk, buffer []parquet.Value, add func(parquet.Value)) error {
 	return eachPage(column, func(page parquet.Page) error {
 		reader := page.Values()
@@ -218,7 +218,7 @@ func eachValue(column parquet.ColumnChunk, buffer []parquet.Value, add func(parq
 	})
 }
 
-// eachPage calls use with every page of a column. A page is valid during the call.
+// eachPage calls use with every page of a column. A page is valid only during the call.
 func eachPage(column parquet.ColumnChunk, use func(parquet.Page) error) (err error) {
 	pages := column.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
@@ -235,7 +235,7 @@ func eachPage(column parquet.ColumnChunk, use func(parquet.Page) error) (err err
 	}
 }
 
-// unpack decodes the whole month into a form that can be changed.
+// unpack decodes the whole month into a mutable form.
 func (o *object) unpack() (*month, error) {
 	m := &month{ledger: o.ledger}
 	for _, by := range Dimensions() {

@@ -12,7 +12,7 @@ import (
 	"sara/translate"
 )
 
-// month is a property's whole month in a form that can be changed.
+// month is a property's whole month in a mutable form.
 type month struct {
 	ledger
 	rows [dimensionCount][longestMonth][]row // in the order of compareRows
@@ -91,8 +91,8 @@ const (
 	noChecksum   = "0000000000000000"
 )
 
-// findChecksum returns the range of the digits in a file. User text may contain the mark, but the metadata comes after all of
-// it, so the last mark is the right one.
+// findChecksum returns the range of the digits in a file. User text may contain the mark, but the metadata comes after all
+// user text, so the last mark is the right one.
 func findChecksum(data []byte) (start, end int, ok bool) {
 	at := bytes.LastIndex(data, []byte(checksumMark))
 	start = at + len(checksumMark)
@@ -112,7 +112,7 @@ func checksum(data []byte, start, end int) string {
 func writeChecksum(data []byte) error {
 	start, end, ok := findChecksum(data)
 	if !ok {
-		return errors.New("BUG: the encoded file has no mark of its checksum")
+		return errors.New("BUG: the encoded file has no checksum mark")
 	}
 	copy(data[start:end], checksum(data, start, end))
 	return nil

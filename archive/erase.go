@@ -8,8 +8,8 @@ import (
 	"sara/archive/bucket"
 )
 
-// Erase deletes the whole history of a property from the bucket, with the copies of damaged objects. It returns how many objects
-// it deleted. After an error, Erase can be called again and deletes the rest. Histories of other processes may serve what they
+// Erase deletes the whole history of a property from the bucket, including the copies of damaged objects. It returns how many objects
+// it deleted. After an error, call Erase again to delete the rest. Histories in other processes may still serve what they
 // have in memory.
 func (h *History) Erase(ctx context.Context, property string) (deleted int, err error) {
 	if err := checkProperty(property); err != nil {
@@ -25,7 +25,7 @@ func (h *History) Erase(ctx context.Context, property string) (deleted int, err 
 			switch err := h.bucket.Delete(ctx, e.Name, e.Revision); {
 			case err == nil:
 				deleted++
-			case errors.Is(err, bucket.ErrChanged): // another process was faster, or it still writes
+			case errors.Is(err, bucket.ErrChanged): // another process deleted it first, or is still writing
 			default:
 				return deleted, fmt.Errorf("erase: %w", err)
 			}

@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// Missing returns the days of a range that are not archived under a dimension, in order. Those of damaged objects are among them.
+// Missing returns the days of a range that are not archived under a dimension, in order, including the days of damaged objects.
 // It decodes no rows.
 func (h *History) Missing(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (
 	[]translate.Date, *DamageError, error) {
@@ -29,7 +29,7 @@ func (h *History) Missing(ctx context.Context, property string, by translate.Dim
 	return w.result.Missing, damaged, nil
 }
 
-// Bounds returns the first and the last archived day of a property from a day on, under a dimension, or for ByDate under any; ok is
+// Bounds returns the first and the last archived day of a property, on or after a day, under a dimension, or under any for ByDate; ok is
 // false if there is none. Damaged objects are skipped.
 func (h *History) Bounds(ctx context.Context, property string, by translate.Dimension, from translate.Date) (
 	r translate.DateRange, ok bool, err error) {
@@ -56,7 +56,7 @@ func (h *History) monthsOf(ctx context.Context, property string) ([]monthObject,
 	return h.list(ctx, property)
 }
 
-// boundsIn returns the first and the last archived day of a month from a day on.
+// boundsIn returns the first and the last archived day of a month, on or after a day.
 func (h *History) boundsIn(ctx context.Context, property string, m monthObject, by translate.Dimension, from translate.Date) (
 	first, last translate.Date, ok bool, err error) {
 	l, err := h.loadLedger(ctx, property, m)
@@ -73,8 +73,8 @@ func (h *History) boundsIn(ctx context.Context, property string, m monthObject, 
 	return first, last, ok, nil
 }
 
-// Begins returns the first archived day from a day on that has impressions; ok is false if there is none. It reads months in
-// order, until it finds the day, and skips damaged objects.
+// Begins returns the first archived day, on or after a day, that has impressions; ok is false if there is none. It reads months in
+// order until it finds the day, and skips damaged objects.
 func (h *History) Begins(ctx context.Context, property string, from translate.Date) (first translate.Date, ok bool, err error) {
 	months, err := h.monthsOf(ctx, property)
 	for i := 0; i < len(months) && err == nil && !ok; i++ {
@@ -107,7 +107,7 @@ func (h *History) beginsIn(ctx context.Context, property string, m monthObject, 
 	return 0, false, nil
 }
 
-// unlessDamaged returns an error, nil for one of a damaged object.
+// unlessDamaged returns err, or nil if it concerns a damaged object.
 func unlessDamaged(err error) error {
 	if errors.As(err, new(*ObjectError)) {
 		return nil

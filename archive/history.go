@@ -24,10 +24,10 @@ import (
 type HistoryConfig struct {
 	Bucket bucket.Bucket
 	Now    func() time.Time // nil: time.Now
-	// CacheBytes bounds the memory of the cache of months, with the names of their keys; 0 means 64 MiB.
+	// CacheBytes bounds the memory of the cached months and the names of their keys; 0 means 64 MiB.
 	CacheBytes int64
-	// Recheck is how long the listing of a property's months is cached, and so how late a reader sees the writes of other
-	// processes; 0 means 5 s.
+	// Recheck is how long the listing of a property's months is cached, and so the longest delay before a reader sees the writes of
+	// other processes; 0 means 5 s.
 	Recheck time.Duration
 }
 
@@ -37,15 +37,15 @@ const (
 )
 
 const (
-	parallelReads = 8       // objects that one call reads at a time
+	parallelReads = 8       // objects that one call reads concurrently
 	maxListings   = 10_000  // properties whose listing is cached, some 3 KB each
 	maxLedgers    = 50_000  // months whose ledger is cached, some 400 B each
 	stripes       = 256     // of the write counters
-	monthOverhead = 1 << 10 // bytes of a cached month besides its object
-	namesShare    = 8       // the part of the cache's memory that names take: one in so many bytes
+	monthOverhead = 1 << 10 // bytes of a cached month in addition to its object
+	namesShare    = 8       // names get 1/namesShare of the cache's memory
 )
 
-// History is the archived figures of all properties in one bucket. It is safe for concurrent use, and need not be closed.
+// History is the archived figures of all properties in one bucket. It is safe for concurrent use, and does not need to be closed.
 type History struct {
 	bucket  bucket.Bucket
 	now     func() time.Time
@@ -55,8 +55,8 @@ type History struct {
 	ledgers  *lru.Cache[revisionKey, *ledger]
 	months   *loadingCache[revisionKey, *object]
 
-	// writes count this process's writes, striped by the hash of the property. A count is part of a listing's cache key, so
-	// that each write invalidates the listings that began before it.
+	// writes count this process's writes, striped by the hash of the property. The count is part of a listing's cache key, so
+	// each write invalidates the listings that began before it.
 	writes [stripes]atomic.Uint64
 	seed   maphash.Seed
 
@@ -122,8 +122,8 @@ func (h *History) list(ctx context.Context, property string) ([]monthObject, err
 	return listed.months, err
 }
 
-// Version returns a number that changes when a month of the property is written or removed: what was read before and after an equal
-// version is equal. Writes of other processes change it within HistoryConfig.Recheck.
+// Version returns a number that changes when a month of the property is written or removed: reads at equal
+// versions return equal data. Writes of other processes change it within HistoryConfig.Recheck.
 func (h *History) Version(ctx context.Context, property string) (uint64, error) {
 	if err := checkProperty(property); err != nil {
 		return 0, err
@@ -136,7 +136,7 @@ func (h *History) listing(ctx context.Context, property string) (listing, error)
 	return h.listings.get(ctx, listingKey{property: property, writes: h.stripe(property).Load()})
 }
 
-// isFresh reports whether a listing can still be used. One that began in the future is of a clock that has been set back.
+// isFresh reports whether a listing can still be used. A start in the future means that the clock has been set back.
 func (h *History) isFresh(l listing) bool {
 	age := h.now().Sub(l.began)
 	return age >= 0 && age < h.recheck
@@ -163,7 +163,7 @@ func (h *History) loadListing(ctx context.Context, key listingKey) (listing, lis
 	return l, key, nil
 }
 
-// ready returns a month from the cache, nil unless it is there and all that a range of days is read from is decoded.
+// ready returns a month from the cache; nil unless it is cached and everything that a range of days is read from is decoded.
 func (h *History) ready(property string, m monthObject, by translate.Dimension, r translate.DateRange) *object {
 	o, _ := h.months.values.Get(revisionKey{property: property, month: m.month, revision: m.revision})
 	if o == nil || !o.isDecodedFor(by, r) {
@@ -182,8 +182,8 @@ func (h *History) load(ctx context.Context, property string, m monthObject) (*ob
 	return o, err
 }
 
-// loadMonth gets a month. It may be newer than the listed revision, which is just as good for the caller, but no copy of that one: a
-// restore from a backup may bring the listed revision back.
+// loadMonth gets a month. It may be newer than the listed revision, which is just as good for the caller, but must not be cached as that
+// revision: a restore from a backup may bring the listed revision back.
 func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revisionKey, error) {
 	name := objectName(key.property, key.month)
 	data, revision, err := h.bucket.Get(ctx, name)
@@ -204,8 +204,8 @@ func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revi
 	return o, key, err
 }
 
-// each calls use for every month of a property that overlaps r, in order, with the result of ready or, where that is nil, of get.
-// It gets several months in parallel, and skips those that have been removed, and those whose object is damaged, which it returns.
+// each calls use for every month of a property that overlaps r, in order, with the result of ready or, if that is nil, of get.
+// It gets several months in parallel. It skips months that have been removed, and those whose object is damaged, which it returns.
 func each[T any](ctx context.Context, h *History, property string, r translate.DateRange,
 	ready func(string, monthObject) *T, get func(context.Context, string, monthObject) (*T, error), use func(*T) error) (*DamageError, error) {
 	if err := checkProperty(property); err != nil {
@@ -243,13 +243,13 @@ func each[T any](ctx context.Context, h *History, property string, r translate.D
 	return &DamageError{Objects: broken}, nil
 }
 
-// overlapping returns those of the months, which are in order, that overlap r.
+// overlapping returns the months, which are in order, that overlap r.
 func overlapping(months []monthObject, r translate.DateRange) []monthObject {
 	from := sort.Search(len(months), func(i int) bool { return months[i].month.AddMonths(1) > r.Start })
 	return months[from : from+sort.Search(len(months)-from, func(i int) bool { return months[from+i].month > r.End })]
 }
 
-// getAll gets the months that are not fetched, several in parallel. It returns those whose object is damaged.
+// getAll gets the months that have not been fetched, several in parallel. It returns those whose object is damaged.
 func getAll[T any](ctx context.Context, property string, months []monthObject, fetched []*T,
 	get func(context.Context, string, monthObject) (*T, error)) (damaged []*ObjectError, err error) {
 	broken := make([]*ObjectError, len(months))
@@ -289,5 +289,5 @@ type loadPanic struct {
 
 func (p *loadPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// DamagedReads returns how many times an object was needed and could not be used.
+// DamagedReads returns how many times an object was needed but could not be used.
 func (h *History) DamagedReads() uint64 { return h.damagedReads.Load() }

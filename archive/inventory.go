@@ -9,7 +9,7 @@ import (
 	"sara/translate"
 )
 
-// An Inventory lists the archived days of a property. It lacks dimensions of which nothing is archived.
+// An Inventory lists the archived days of a property. Dimensions with no archived days are absent.
 type Inventory map[translate.Dimension]Coverage
 
 // Bounds returns the first and the last archived day under any dimension; nil if there is none.
@@ -25,7 +25,7 @@ func (i Inventory) Bounds() (first, last *translate.Date) {
 	return first, last
 }
 
-// EmptyMonths returns the months between the first and the last archived day of which no day is archived, each its first day, in order.
+// EmptyMonths returns the first day of each month, between the first and the last archived day, that has no archived days, in order.
 func (i Inventory) EmptyMonths() (months []translate.Date) {
 	first, last := i.Bounds()
 	if first == nil {
@@ -50,7 +50,7 @@ func (i Inventory) hasMonth(month translate.Date) bool {
 	return false
 }
 
-// Coverage is the days that are archived under one dimension, with or without traffic. The zero value is none.
+// Coverage is the days that are archived under one dimension, with or without traffic. The zero value has no days.
 type Coverage struct {
 	Days        int // the number of archived days
 	First, Last translate.Date
@@ -70,8 +70,8 @@ func (c Coverage) HasFinal(day translate.Date) bool {
 	return c.Has(day) && !provisional
 }
 
-// Days returns the archived days of a property. It decodes no rows, and reads a month only if it has changed since. Next to a
-// *DamageError it returns the days of all months that are not damaged.
+// Days returns the archived days of a property. It decodes no rows, and reads a month only if it has changed since the last call. With a
+// *DamageError it still returns the days of all undamaged months.
 func (h *History) Days(ctx context.Context, property string) (Inventory, error) {
 	always := translate.DateRange{Start: 0, End: math.MaxInt32}
 	inventory := make(Inventory)
@@ -110,7 +110,7 @@ func (i Inventory) add(by translate.Dimension, day translate.Date, s state) {
 	i[by] = c
 }
 
-// readyLedger returns the ledger of a month from the cache, nil if it is not there.
+// readyLedger returns the ledger of a month from the cache; nil if it is not cached.
 func (h *History) readyLedger(property string, m monthObject) *ledger {
 	l, _ := h.ledgers.Get(revisionKey{property: property, month: m.month, revision: m.revision})
 	return l

@@ -49,7 +49,7 @@ func readJSONL(in io.Reader, yield func(FileRecord, error) bool) error {
 		}
 		r, err := parseObject(at, line)
 		if failed := lines.Err(); err != nil && failed != nil {
-			return failed // the line ends where the file could not be read
+			return failed // the line is cut where reading failed
 		}
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ func readJSONL(in io.Reader, yield func(FileRecord, error) bool) error {
 	return lines.Err()
 }
 
-// parseObject parses a line that must be an object with exactly the six members.
+// parseObject parses a line, which must be an object with exactly the six members.
 func parseObject(at Place, line []byte) (FileRecord, error) {
 	if !translate.ValidJSON(line) || line[0] != '{' {
 		return FileRecord{}, recordError(at, "", "it is not a JSON object")

@@ -76,7 +76,7 @@ func objectName(property string, month translate.Date) string {
 
 func propertyPrefix(property string) string { return "history/property_id=" + property + "/" }
 
-// parseObjectName returns the month of an object of the property, and whether it is one.
+// parseObjectName returns the month of an object of the property, and whether the name is valid.
 func parseObjectName(property, name string) (translate.Date, bool) {
 	name, hasPrefix := strings.CutPrefix(name, propertyPrefix(property)+"month=")
 	name, hasSuffix := strings.CutSuffix(name, "/history.parquet")
@@ -84,7 +84,7 @@ func parseObjectName(property, name string) (translate.Date, bool) {
 	return month, hasPrefix && hasSuffix && err == nil
 }
 
-// checkProperty refuses an id that cannot be a part of an object's name.
+// checkProperty refuses an ID that cannot be part of an object's name.
 func checkProperty(id string) error {
 	for _, c := range []byte(id) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
@@ -118,13 +118,13 @@ func (l *ledger) metadata() map[string]string {
 func parseLedger(property string, month translate.Date, lookup func(key string) (string, bool)) (ledger, error) {
 	l := newLedger(property, month)
 	if version, _ := lookup(versionKey); version != formatVersion {
-		return ledger{}, fmt.Errorf("its format is version %.20q: this program knows version %s", version, formatVersion)
+		return ledger{}, fmt.Errorf("its format is version %.20q: this program supports version %s", version, formatVersion)
 	}
 	if of, _ := lookup(propertyKey); of != property {
-		return ledger{}, fmt.Errorf("it is of property %.80q", of)
+		return ledger{}, fmt.Errorf("it belongs to property %.80q", of)
 	}
 	if of, _ := lookup(monthKey); of != month.Time().Format(monthLayout) {
-		return ledger{}, fmt.Errorf("it is of month %.20q", of)
+		return ledger{}, fmt.Errorf("it belongs to month %.20q", of)
 	}
 	for _, by := range Dimensions() {
 		text, _ := lookup(daysKeyPrefix + DimensionName(by))

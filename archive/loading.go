@@ -13,7 +13,7 @@ type loadingCache[K comparable, V any] struct {
 	values *lru.Cache[K, V]
 	weigh  func(V) int64
 	fresh  func(V) bool                           // whether a cached value can be used
-	load   func(context.Context, K) (V, K, error) // returns the key to cache the value under: it may be newer than what was asked for
+	load   func(context.Context, K) (V, K, error) // returns the key to cache the value under: which may be newer than the requested one
 
 	mu    sync.Mutex
 	loads map[K]*loading[V]
@@ -24,7 +24,7 @@ type loading[V any] struct {
 	done     chan struct{} // closed when the following are set
 	value    V
 	err      error
-	canceled bool // the context of the load had ended, which says nothing of the key
+	canceled bool // the context of the load had ended, which says nothing about the key
 }
 
 func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, fresh func(V) bool,
@@ -32,8 +32,8 @@ func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, fre
 	return &loadingCache[K, V]{values: lru.New[K](lru.Config[V]{Weight: weight}), weigh: weigh, fresh: fresh, load: load, loads: map[K]*loading[V]{}}
 }
 
-// get returns the value of a key from the cache, or loads it. The first caller loads on its own context; if that ends the load,
-// one of the others loads again. Any other failure is that of all, a timeout of the store included.
+// get returns the value of a key from the cache, or loads it. The first caller loads on its own context; if that context ends the load,
+// one of the waiters loads again. Any other failure, including a timeout of the store, is shared by all.
 func (c *loadingCache[K, V]) get(ctx context.Context, key K) (value V, err error) {
 	for {
 		if value, ok := c.values.Get(key); ok && c.fresh(value) {
@@ -63,7 +63,7 @@ func (c *loadingCache[K, V]) join(key K) (l *loading[V], leader bool) {
 		return l, false
 	}
 	l = &loading[V]{done: make(chan struct{})}
-	if value, ok := c.values.Get(key); ok && c.fresh(value) { // a load has finished since the caller looked
+	if value, ok := c.values.Get(key); ok && c.fresh(value) { // a load has finished since the caller checked
 		l.value = value
 		close(l.done)
 		return l, false

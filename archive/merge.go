@@ -15,10 +15,10 @@ import (
 )
 
 // Merge archives days of a property that were collected from the upstream. Each replaces the archived figures of its date and
-// dimension, whether collected or imported, unless those are final and the new day is not. Two days of one date and dimension
-// in one call is an error.
+// dimension, whether collected or imported, unless those are final and the new day is not. Two days of the same date and dimension
+// in one call are an error.
 //
-// Merge writes month by month, the oldest first, and is idempotent: if it fails, the months before are written, and merging
+// Merge writes month by month, the oldest first, and is idempotent: if it fails, the earlier months are written, and merging
 // the same days again completes it.
 func (h *History) Merge(ctx context.Context, property string, days []Day) error {
 	entries := make([]entry, len(days))
@@ -113,8 +113,8 @@ func byMonth(entries []entry) (map[translate.Date][]entry, error) {
 // mergeAttempts bounds the retries of a writer that loses the race. In every round one writer succeeds.
 const mergeAttempts = 100
 
-// update reads a month, changes it and writes it back. With optimistic concurrency it starts over, after a random backoff, if
-// the month was written in between, so that change may be called several times.
+// update reads a month, changes it and writes it back, with optimistic concurrency: if the month was written in between, it starts over
+// after a random backoff, so change may be called several times.
 func (h *History) update(ctx context.Context, property string, first translate.Date, change func(*month)) error {
 	var refused []byte
 	for attempt := range mergeAttempts {
@@ -130,8 +130,8 @@ func (h *History) update(ctx context.Context, property string, first translate.D
 	return fmt.Errorf("after %d attempts: %w", mergeAttempts, bucket.ErrChanged)
 }
 
-// tryUpdate tries once. It returns the object that it wrote, for the next attempt if the write is refused: a store may refuse a write
-// because it has done it already, in an attempt of the client whose answer was lost. Then nothing is left to do.
+// tryUpdate tries once. It returns the object that it wrote, which the next attempt needs if the write is refused: a store may refuse a
+// write because it already did it, in an attempt whose response was lost. Then nothing is left to do.
 func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month), refused []byte) (
 	written []byte, err error) {
 	name := objectName(property, first)
@@ -157,12 +157,12 @@ func (h *History) tryUpdate(ctx context.Context, property string, first translat
 	return h.write(ctx, name, m, before, revision)
 }
 
-// write replaces a month if it still has the revision, or removes it if no day is archived any more. It returns what it wrote.
+// write replaces a month if it still has the revision, or removes it if no day is archived any more. It returns the new object.
 func (h *History) write(ctx context.Context, name string, m *month, before []byte, revision string) (data []byte, err error) {
 	if m.isEmpty() && revision == "" {
 		return nil, nil
 	}
-	// After an error too: the object may have been written, and cached listings may be outdated.
+	// Also after an error: the object may have been written, so cached listings may be outdated.
 	defer h.stripe(m.property).Add(1)
 	if m.isEmpty() {
 		return nil, h.bucket.Delete(ctx, name, revision)
@@ -186,8 +186,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Prune removes the days of a property before a date, and whole months where no other day is left. Damaged objects stay, and
-// are its error; all other months are pruned.
+// Prune removes the days of a property before a date, and whole months in which no other day is left. Damaged objects stay, and
+// are returned as the error; all other months are pruned.
 func (h *History) Prune(ctx context.Context, property string, before translate.Date) error {
 	if err := checkProperty(property); err != nil {
 		return fmt.Errorf("prune: %w", err)

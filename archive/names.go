@@ -6,23 +6,23 @@ import (
 	"sara/translate"
 )
 
-// names number the keys of a property under a dimension, across its months, so that reads add up months by numbers: a key is hashed once
-// for each month in memory, instead of in each read. They are safe for concurrent use.
+// names number the keys of a property under a dimension, across its months, so reads can add up months by number: a key is hashed once
+// for each month in memory instead of in each read. They are safe for concurrent use.
 type names struct {
 	mu    sync.Mutex
 	index translate.KeyIndex
 	size  int64 // of the memory, in bytes
-	kept  int64 // the size by which the cache weighs them; 0: it does not have them
+	kept  int64 // the size reported to the cache; 0: not cached
 }
 
-// nameSize is the memory of a name besides its text, in bytes.
+// nameSize is the memory of a name in addition to its text, in bytes.
 const nameSize = 64
 
-// A numbering has the numbers of the keys of a table, as names number them.
+// A numbering has the numbers that names gave to the keys of a table.
 type numbering struct {
 	of   *names
 	keys []int32 // by the index of the key
-	most int32   // of them
+	most int32   // the largest of keys
 }
 
 // number numbers the keys of a table.
@@ -67,7 +67,7 @@ func (h *History) namesOf(property string, by translate.Dimension) *names {
 	return n
 }
 
-// keepNames keeps names that have grown.
+// keepNames caches names that have grown.
 func (h *History) keepNames(property string, by translate.Dimension, n *names) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -118,7 +118,7 @@ type fileColumns struct {
 	isDate bool // the date column is of type DATE, not text
 }
 
-// findColumns finds the columns of a record in a file, which must not have others.
+// findColumns finds the columns of a record in a file, which must have no others.
 func findColumns(schema *parquet.Schema) (fileColumns, error) {
 	var c fileColumns
 	names := columnNames()

@@ -9,28 +9,28 @@ import (
 
 // A Result holds the archived figures of a property for one dimension and a range of days.
 type Result struct {
-	// Rows has one row for each key: clicks and impressions are summed and the position is weighted by impressions. Rows
-	// are ordered by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its
-	// date, in order. The rows belong to the caller. Rows after the first ones that it asked for are only counted. Nil if there are Sums.
+	// Rows has one row for each key: clicks and impressions are summed, and the position is weighted by impressions. They are ordered
+	// by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its date, in order. The rows
+	// belong to the caller. Rows after the requested first ones are only counted. Nil if there are Sums.
 	Rows *translate.Rows
-	// Sums are the same, in any order, to be merged with other rows: the result of History.Sum. They are valid until Release.
+	// Sums are the same in any order, to be merged with other rows: the result of History.Sum. They are valid until Release.
 	Sums *translate.Sums
-	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
+	// Missing lists the days of the range that are not archived, in order. Last is the last archived day; nil if there is none.
 	Missing []translate.Date
 	Last    *translate.Date
-	// Damage lists the objects of the range that cannot be used, whose days are Missing; nil if there is none.
+	// Damage lists the objects of the range that cannot be used, and whose days are Missing; nil if there are none.
 	Damage *DamageError
-	// Derived counts the days without an archived total, as imported days may be, whose total is the sum of another dimension.
+	// Derived counts the days whose total is not archived, as may be for imported days, and so is the sum of another dimension.
 	// It is zero for all dimensions except ByDate.
 	Derived int
-	// Truncated means that keys may be missing from Rows, because a day has as many queries or pages as the archive keeps.
+	// Truncated means that Rows may lack keys, because a day has as many queries or pages as the archive keeps.
 	Truncated bool
 
-	lent *tally   // has the Sums
-	to   *History // that has lent it
+	lent *tally   // holds the Sums
+	to   *History // its owner
 }
 
-// Release gives up the memory of the Sums, if there are any. No copy of the result may use them any more.
+// Release frees the memory of the Sums, if there are any. After it, no copy of the result may use them.
 func (r *Result) Release() {
 	if r.lent != nil {
 		r.to.takeBack(r.lent)
@@ -38,9 +38,9 @@ func (r *Result) Release() {
 	}
 }
 
-// Read answers for a property as the upstream would for the dimension and range. It fetches each month once. Damaged objects
-// are missing days of the result; all other months answer. first is how many of the first rows the caller needs, or 0 for all; it has no
-// effect on ByDate.
+// Read answers for a property as the upstream would for the dimension and range. It fetches each month once. The days of damaged objects
+// are reported as missing; all other months answer. first is how many of the first rows the caller needs, or 0 for all; it has no effect
+// on ByDate.
 func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange, first int) (Result, error) {
 	if by == translate.ByDate {
 		return h.read(ctx, property, &walk{by: by, days: r, next: r.Start})
@@ -54,7 +54,7 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 	return result, nil
 }
 
-// Sum is Read of all rows except for ByDate, without ranking them: the result has Sums, and must be released.
+// Sum is like Read for all rows, without ranking them, except for ByDate. The result has Sums, and must be released.
 func (h *History) Sum(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (Result, error) {
 	t, _ := h.tallies.Get().(*tally)
 	t.names = h.namesOf(property, by)
@@ -77,7 +77,7 @@ func (h *History) read(ctx context.Context, property string, w *walk) (Result, e
 	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
 		o, err := h.load(ctx, property, m)
 		if err == nil && o != nil {
-			err = o.decodeFor(w.by, w.days) // here, where months are handled in parallel, and one that cannot be decoded is a damaged one
+			err = o.decodeFor(w.by, w.days) // here, months are decoded in parallel, and one that cannot be decoded counts as damaged
 		}
 		return o, err
 	}
@@ -91,14 +91,14 @@ func (h *History) read(ctx context.Context, property string, w *walk) (Result, e
 	return result, nil
 }
 
-// overlap returns the days of the month, from 0, that lie in r: from first up to but not including last.
+// overlap returns the days of the month, from 0, that lie in r: first is included, last is not.
 func (l *ledger) overlap(r translate.DateRange) (first, last int) {
 	first = int(max(r.Start, l.month) - l.month)
 	last = min(int(r.End-l.month)+1, l.days())
 	return first, last
 }
 
-// source returns the dimension that a day is read from: the requested one or, for a total that is not archived, the dimension
+// source returns the dimension that a day is read from: the requested one or, if a total is not archived, the dimension
 // whose sum is closest to it. Devices and countries add up to the total; pages and queries are truncated to TopRows.
 func (l *ledger) source(by translate.Dimension, day int) (source translate.Dimension, archived bool) {
 	if l.states[by][day] != absent {
@@ -168,7 +168,7 @@ func (w *walk) visit(o *object) error {
 	return nil
 }
 
-// archived notes a day that is archived. Those since the one before are missing.
+// archived records a day that is archived. The days between the previous one and it are missing.
 func (w *walk) archived(day translate.Date) {
 	w.missUntil(day)
 	w.next = day + 1

@@ -63,10 +63,10 @@ func columnNames() [columnCount]string {
 // Limits of an import.
 const (
 	longestLine = 1 << 20   // bytes of a CSV record or a JSONL line
-	maxRecords  = 5_000_000 // more than ten years of a property
+	maxRecords  = 5_000_000 // more than ten years for one property
 )
 
-// WriteRecords writes records up to the end or the first error.
+// WriteRecords writes records until the end or the first error.
 func WriteRecords(w io.Writer, f Format, records iter.Seq2[Record, error]) error {
 	var err error
 	switch f {
@@ -196,7 +196,7 @@ func wholeNumber(f float64) (int64, bool) {
 	return int64(f), true
 }
 
-// parseNumber parses a decimal number. Unlike JSON it allows leading zeros, and a point without a digit before or after it.
+// parseNumber parses a decimal number. Unlike JSON, it allows leading zeros, and a decimal point without a digit before or after it.
 func parseNumber(text string) (float64, bool) {
 	if strings.Trim(text, "0123456789.eE+-") != "" || strings.HasPrefix(text, "+") {
 		return 0, false // such as an infinity or a hexadecimal number

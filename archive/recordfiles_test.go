@@ -34,9 +34,9 @@ func TestReadRecordsRefusesInvalidFiles(t *testing.T) {
 		`{"date":"2026-05-01","dimension":"total","key":"","clicks":1,"impressions":2}`)
 	refuse(JSONL, "line 1: it is longer than 1048576 bytes", `{"key":"`+strings.Repeat("x", 2<<20))
 	refuse(Parquet, "not a Parquet file", "PAR1 and nothing else PAR1")
-	refuse(Parquet, "not a Parquet file: its footer would have 4294967295 bytes, and the file has 12",
+	refuse(Parquet, "not a Parquet file: its footer would have 4294967295 bytes, but the file has 12",
 		"PAR1\xff\xff\xff\xffPAR1") // not 4 GiB of memory
-	refuse(Parquet, "a list of it would have 2147483647 elements",
+	refuse(Parquet, "a list in it would have 2147483647 elements",
 		"PAR1\x15\x02\x19\xfc\xff\xff\xff\xff\x07\x00\x0a\x00\x00\x00PAR1") // a schema of so many columns
 	refuse("xml", `"xml" is not csv, jsonl or parquet`, "")
 }

@@ -15,8 +15,8 @@ import (
 	"sara/translate"
 )
 
-// A SearchConsoleExport is what can be archived of an export by Search Console's own Export button: the totals of single days. Its other
-// files have sums of a whole period, which cannot be divided into days.
+// A SearchConsoleExport is the part of an export by Search Console's own Export button that can be archived: the totals of single days.
+// Its other files have sums over the whole period, which cannot be divided into days.
 type SearchConsoleExport struct {
 	Totals []FileRecord
 	Notes  []string // for people: what was imported, and what was not
@@ -33,14 +33,14 @@ func (e SearchConsoleExport) All() iter.Seq2[FileRecord, error] {
 	}
 }
 
-// The files of an export, in English. Dates.csv is called Chart.csv in newer ones. Google documents neither names nor columns. They were
-// compared, in November 2026, with exports that people keep in public repositories on GitHub: Chart.csv and Filters.csv of
+// The files of an export, in English. Newer exports call Dates.csv Chart.csv. Google documents neither file names nor columns. They were
+// compared, in November 2026, with exports in public repositories on GitHub: Chart.csv and Filters.csv of
 // DanielTheC/internal-lnking-tool (days of 2025), of hassan-pandagen/panda-patches-ecommerce (2026), and of Markjohns1/marliz-sec (24 hours);
-// Dates.csv of GAP028/michelin-seo-dashboard, which is in French. Other languages translate the names of files (Graphique.csv,
-// Diagramm.csv), of columns and of filters, so only English ones can be checked for filters.
+// Dates.csv of GAP028/michelin-seo-dashboard, which is in French. Exports in other languages translate the names of files (Graphique.csv,
+// Diagramm.csv), columns and filters, so filters can be checked only in English exports.
 const (
 	filtersFile = "Filters.csv"
-	// maxExportFile bounds a file of an export, which has 1,000 rows at most.
+	// maxExportFile bounds a file of an export, which has at most 1,000 rows.
 	maxExportFile = 8 << 20
 )
 
@@ -51,8 +51,8 @@ func IsSearchConsoleFile(name string) bool {
 	return name == filtersFile || slices.Contains(dateFiles(), name)
 }
 
-// ReadSearchConsole reads the files of an export. Days after until are left out, because their figures still change. An export that is
-// filtered, by a page for example, is an error: its totals are not those of the property.
+// ReadSearchConsole reads the files of an export. Days after until are left out, because their figures still change. A filtered export,
+// for example by page, is an error: its totals are not those of the property.
 func ReadSearchConsole(files fs.FS, until translate.Date) (SearchConsoleExport, error) {
 	var e SearchConsoleExport
 	names, err := fs.Glob(files, "*.csv")
@@ -79,13 +79,13 @@ func ReadSearchConsole(files fs.FS, until translate.Date) (SearchConsoleExport, 
 	}
 	others := slices.DeleteFunc(names, func(other string) bool { return other == name || other == filtersFile })
 	if len(others) > 0 {
-		e.Notes = append(e.Notes, strings.Join(others, ", ")+": not imported, because they have sums of the whole period and not of single days; "+
+		e.Notes = append(e.Notes, strings.Join(others, ", ")+": not imported, because they have sums of the whole period, not of single days; "+
 			"sara collect archives the days that Search Console still has")
 	}
 	return e, nil
 }
 
-// checkFilters returns an error for an export of anything but all results on the web.
+// checkFilters returns an error unless the export has all web results.
 func checkFilters(files fs.FS, names []string) error {
 	if !slices.Contains(names, filtersFile) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"sara/archive/tablefile"
 )
 
-// ReadShards reads the records of several files, such as a query's export in shards: any of the formats of package tablefile, with the six
-// columns in any order. It is more lenient than ReadRecords: numbers may be text, and other columns are not read.
+// ReadShards reads the records of several files, such as a sharded query export, in any of the formats of package tablefile, with the six
+// columns in any order. It is more lenient than ReadRecords: numbers may be text, and extra columns are ignored.
 func ReadShards(paths []string) iter.Seq2[FileRecord, error] {
 	return func(yield func(FileRecord, error) bool) {
 		for _, path := range paths {
@@ -59,7 +59,7 @@ func readShard(path string, yield func(FileRecord, error) bool) (err error) {
 	}
 }
 
-// textColumns returns the columns of a record as text. What is not of a column's type stays as it is, for parseRecord to refuse.
+// textColumns returns the columns of a record as text. A value of the wrong type is left as it is, for parseRecord to refuse.
 func textColumns(cells *[columnCount]tablefile.Cell) (columns [columnCount]string) {
 	for i := range cells {
 		columns[i] = string(cells[i].Text())

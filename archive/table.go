@@ -15,12 +15,12 @@ type table struct {
 	keys   [][]byte // distinct
 	rows   []tableRow
 	starts [longestMonth + 1]int32 // the first row of each day, or of a later one
-	sums   []keySum                // of all days together, by the first row of their key
+	sums   []keySum                // over all days, ordered by the first row of their key
 
-	numbering atomic.Pointer[numbering] // by the latest names that the table was read with; nil: none
+	numbering atomic.Pointer[numbering] // by the names of the latest read; nil: none
 }
 
-// A tableRow is a row as reads add it up.
+// A tableRow is a row in the form that reads add up.
 type tableRow struct {
 	clicks, impressions int64
 	weighted            float64 // the position, as translate.Weighted returns it
@@ -49,8 +49,8 @@ type keySum struct {
 	sum translate.Sum
 }
 
-// addKeys takes the keys of a page for the rows from the given one on, and returns the row after them. The distinct keys are those of the
-// dictionary of the column, so rows need no lookup by key.
+// addKeys stores the keys of a page for the rows from the given one on, and returns the row after them. The distinct keys are those of the
+// column's dictionary, so rows need no lookup by key.
 func (t *table) addKeys(from int, page parquet.Page) (next int, err error) {
 	dictionary := page.Dictionary()
 	if dictionary == nil {
@@ -72,7 +72,7 @@ func (t *table) addKeys(from int, page parquet.Page) (next int, err error) {
 	return from + len(indexes), nil
 }
 
-// checkLength refuses a column that does not have as many values as there are rows.
+// checkLength refuses a column that does not have one value per row.
 func (t *table) checkLength(n int) error {
 	if n != len(t.rows) {
 		return errors.New("its columns have different lengths")
@@ -80,7 +80,7 @@ func (t *table) checkLength(n int) error {
 	return nil
 }
 
-// complete sets what follows from the rows and their positions. It adds up all days, since most months of a long range are in it as a whole.
+// complete computes what follows from the rows and their positions. It sums all days, since a long range includes most months as a whole.
 func (t *table) complete(positions []float64) {
 	t.sums = make([]keySum, 0, len(t.keys))
 	found := make([]int32, len(t.keys)) // the number of each key's sum, plus one; 0: none yet

@@ -4,16 +4,16 @@ import (
 	"sara/translate"
 )
 
-// tally adds up rows by key over any number of months of a property. Reset empties it without giving up its memory, which is most of what
-// a read would allocate.
+// tally adds up rows by key over any number of months of a property. Reset empties it but keeps its memory, which is most of what a read
+// would allocate.
 type tally struct {
 	translate.Sums
 	names  *names
-	places []int32 // by the number of a name: the index of its sum, plus one; 0 for none yet
+	places []int32 // by the number of a name: the index of its sum, plus one; 0: none yet
 	named  []int32 // the number of the name of each sum
 }
 
-// largestTally is the number of keys from which a tally gives up its memory: few requests need that much.
+// largestTally is the number of keys from which a tally frees its memory: few requests need that much.
 const largestTally = 1 << 14
 
 func (t *tally) reset() {
@@ -28,7 +28,7 @@ func (t *tally) reset() {
 	t.names, t.named = nil, t.named[:0]
 }
 
-// add adds the rows of the days from first up to last: the sums of the table if these are all of its days.
+// add adds the rows of the days from first up to last, or the table's sums if these are all of its days.
 func (t *tally) add(of *table, first, last int) {
 	numbered := of.numberedBy(t.names)
 	if more := int(numbered.most) + 1 - len(t.places); more > 0 {

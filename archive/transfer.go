@@ -72,7 +72,7 @@ func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (
 type ImportOptions struct {
 	// Until is the last day that can have figures. A record of a later day is an error.
 	Until translate.Date
-	// Provisional is the first day whose figures may still change: it and later ones are not final, so that they are collected again. 0: none.
+	// Provisional is the first day whose figures may still change: from it on, days are not final, so they are collected again. 0: none.
 	Provisional translate.Date
 	// Replace lets imported days replace archived ones. Otherwise archived days are kept.
 	Replace bool
@@ -82,15 +82,15 @@ type ImportOptions struct {
 type ImportResult struct {
 	Rows        int // read
 	Days        int // archived by this import
-	Kept        int // days that were archived before and have been kept
-	DroppedRows int // not archived: past the top 100, or without clicks and impressions
+	Kept        int // days that were already archived and have been kept
+	DroppedRows int // not archived: below the top 100, or without clicks and impressions
 	// Differing lists the kept days whose clicks or impressions differ from those of the import, in order.
 	Differing []Difference
 }
 
-// Import archives records as days, final except for the last ones. A day is archived under the dimensions that it has rows of. Import
-// validates every record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month by month.
-// It is idempotent: importing the same records again completes an import that failed while writing.
+// Import archives records as days, which are final before ImportOptions.Provisional. A day is archived under the dimensions that it has
+// rows for. Import validates every record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month
+// by month. It is idempotent: importing the same records again completes an import that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
 	read, err := collectRecords(records, o.Until)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sara/translate"
 )
 
-// A Verified is what Verify found of one object.
+// A Verified is the result of Verify for one object.
 type Verified struct {
 	Name  string
 	Month translate.Date // its first day
@@ -22,10 +22,9 @@ type Verified struct {
 	Err   error // an *ObjectError if it is damaged; nil if it is not
 }
 
-// Verify reads every object of a property from the bucket, past all caches, and calls found with the result of each, in order:
-// whether its size is that of the listing, its bytes have their checksum, its ledger is that of the property and the month, and
-// all of its rows can be read and are of days that the ledger has. A damaged object is not an error of Verify; one that is not
-// read is.
+// Verify reads every object of a property from the bucket, bypassing all caches, and calls found with the result of each, in order.
+// It checks that the size matches the listing, that the checksum matches the bytes, that the ledger is that of the property and the month,
+// and that all rows can be read and are of days in the ledger. A damaged object is not an error of Verify; one that cannot be read is.
 func (h *History) Verify(ctx context.Context, property string, found func(Verified)) error {
 	if err := checkProperty(property); err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -62,7 +61,7 @@ func (h *History) verify(ctx context.Context, property string, month translate.D
 		return v, err
 	}
 	if revision == e.Revision && int64(len(data)) != e.Size {
-		v.Err = &ObjectError{Name: e.Name, Month: month, Reason: fmt.Errorf("it has %d bytes, and the listing says %d", len(data), e.Size)}
+		v.Err = &ObjectError{Name: e.Name, Month: month, Reason: fmt.Errorf("it has %d bytes, but the listing says %d", len(data), e.Size)}
 		return v, nil
 	}
 	v.Bytes = int64(len(data))
@@ -96,11 +95,11 @@ func (o *object) verify() (rows, days int, err error) {
 	return rows, days, nil
 }
 
-// setAsidePrefix begins the names of damaged objects that were set aside.
+// setAsidePrefix starts the names of damaged objects that were set aside.
 const setAsidePrefix = "damaged/"
 
-// SetAside moves a damaged object out of the archive, so that its days are missing and can be collected again. It is copied
-// first, and only then removed; the copy keeps all of its bytes. SetAside refuses an object that is not damaged. It returns the
+// SetAside moves a damaged object out of the archive, so its days become missing and can be collected again. It is copied
+// first and only then removed; the copy keeps all of its bytes. SetAside refuses an object that is not damaged. It returns the
 // copy's name.
 func (h *History) SetAside(ctx context.Context, property string, month translate.Date) (aside string, err error) {
 	defer func() {

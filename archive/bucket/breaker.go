@@ -17,7 +17,7 @@ type breaker struct {
 	log *slog.Logger
 
 	mu       sync.Mutex // guards the following fields
-	failures int        // in a row; the breaker is open from failuresToOpen on
+	failures int        // consecutive; the breaker is open from failuresToOpen on
 	last     error      // of the failures
 	probeAt  time.Time  // while open: the next operation after it is the probe
 	success  time.Time  // the last
@@ -57,7 +57,7 @@ func (b *breaker) failed(err error) {
 	}
 }
 
-// inconclusive ends an operation that shows nothing about reads: a write that failed, or one whose caller left.
+// inconclusive ends an operation that shows nothing about reads: a failed write, or one whose caller went away.
 func (b *breaker) inconclusive() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *breaker) inconclusive() {
 	}
 }
 
-// reason returns the last failure while the breaker is open, else an empty text.
+// reason returns the last failure while the breaker is open, otherwise "".
 func (b *breaker) reason() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

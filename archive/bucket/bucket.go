@@ -1,6 +1,6 @@
 // Package bucket keeps small objects, up to some megabytes each, in a local folder or in an S3 store. Both have one interface
 // with conditional writes, for optimistic concurrency: a write succeeds only if the object still has the revision that the
-// writer has read. So several processes can change the same objects without losing a change, and need no other lock.
+// writer read. So several processes can change the same objects without losing a change, and need no other lock.
 //
 // A write is atomic: after a crash the object is either the old one or the new one. Reads and listings are consistent: they see
 // every completed write. All methods are safe for concurrent use, by goroutines and by processes.
@@ -25,7 +25,7 @@ type Bucket interface {
 	Get(ctx context.Context, name string) (data []byte, revision string, err error)
 
 	// Put replaces an object if it still has the revision, or creates it if the revision is empty and no object exists. It
-	// returns the new revision, or ErrChanged. After any other error the object may have been written or not.
+	// returns the new revision, or ErrChanged. After any other error the object may have or may not have been written.
 	Put(ctx context.Context, name string, data []byte, revision string) (string, error)
 
 	// List returns the objects whose names start with the prefix, ordered by name.
@@ -45,8 +45,8 @@ type Entry struct {
 var (
 	ErrNotFound = errors.New("there is no such object")
 	ErrChanged  = errors.New("the object has been changed since it was read")
-	// ErrUnusable is about one object, which Put cannot have written: the store works.
-	ErrUnusable = errors.New("it is no object of an archive")
+	// ErrUnusable concerns a single object, which Put cannot have written; the store itself works.
+	ErrUnusable = errors.New("it is not an archive object")
 )
 
 // MaxObject is the size limit of an object, in bytes.
@@ -86,11 +86,11 @@ func openFileURL(location string) (Bucket, error) {
 }
 
 // Check writes, replaces, lists and removes a small object named probe. It fails if the bucket is unreachable, if the credentials
-// do not permit an operation, or if the store ignores conditions, with which concurrent changes would be lost.
+// do not permit an operation, or if the store ignores conditions, which would lose concurrent changes.
 func Check(ctx context.Context, b Bucket, probe string) error {
 	revision, err := b.Put(ctx, probe, []byte("probe 1"), "")
 	if errors.Is(err, ErrChanged) {
-		// An interrupted check left it behind.
+		// Left by an interrupted check.
 		if _, revision, err = b.Get(ctx, probe); err == nil {
 			revision, err = b.Put(ctx, probe, []byte("probe 1"), revision)
 		}
@@ -124,7 +124,7 @@ func checkConditions(ctx context.Context, b Bucket, probe, revision string) erro
 	return b.Delete(ctx, probe, second)
 }
 
-// mustRefuse returns an error unless the store refuses to write the probe under a condition that it does not fulfil. A store that did not
+// mustRefuse returns an error unless the store refuses to write the probe under a condition that does not hold. A store that did not
 // answer has not ignored the condition.
 func mustRefuse(ctx context.Context, b Bucket, probe, revision string) error {
 	_, err := b.Put(ctx, probe, []byte("probe of a condition"), revision)
@@ -139,13 +139,13 @@ func mustRefuse(ctx context.Context, b Bucket, probe, revision string) error {
 	return errors.New("the store ignores a condition: it overwrites an object that has changed")
 }
 
-// removeProbe removes what a check that failed leaves behind, if it can. The check may have failed because its time is over.
+// removeProbe removes, if it can, what a failed check leaves behind. The check may have failed because its time ran out.
 func removeProbe(ctx context.Context, b Bucket, probe string) {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if _, revision, err := b.Get(ctx, probe); err == nil {
-		_ = b.Delete(ctx, probe, revision) // the next check has another probe
+		_ = b.Delete(ctx, probe, revision) // the next check uses another probe
 	}
 }
 

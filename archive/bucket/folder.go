@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// A folder keeps every object in a file of its own. Writes are copy-on-write: under an advisory lock on the object's directory,
-// a writer writes a temporary file and renames it into place, so that readers need no lock. Temporary files start with a dot,
-// unlike objects; one that is found under the lock was left by a writer that died. Empty directories are kept, because a lock
+// A folder keeps every object in its own file. Writes are copy-on-write: under an advisory lock on the object's directory,
+// a writer writes a temporary file and renames it into place, so readers need no lock. Temporary files, unlike objects, start
+// with a dot; any found under the lock was left by a writer that died. Empty directories are kept, because a lock
 // on a removed directory has no effect. Only the user of the process can read what it creates.
 //
-// An object's revision is its modification time and its size. Every write over an object advances the time, so that a
-// revision is not reused while the object exists, and a listing need not read the objects. One that is deleted and written again with
-// the same size, before the clock of the file system has ticked, may have its old revision.
+// An object's revision is its modification time and its size. Every overwrite advances the time, so a revision is not reused
+// while the object exists, and a listing need not read the objects. An object that is deleted and written again with
+// the same size, before the file system's clock has ticked, may get its old revision.
 type folder struct {
 	root string
 }

@@ -60,7 +60,7 @@ func lock(ctx context.Context, dir *os.File) error {
 	}
 }
 
-// makeDurable creates a directory and its parents, and syncs them, so that they survive a crash.
+// makeDurable creates a directory and its parents, and syncs them so that they survive a crash.
 func makeDurable(root *os.Root, directory string) error {
 	info, err := root.Stat(directory)
 	if err == nil && !info.IsDir() {
@@ -120,7 +120,7 @@ func expect(root *os.Root, name, revision string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// replace writes data in place of the object before, and syncs it, so that a crash cannot undo it.
+// replace writes data in place of the object before, and syncs it, so a crash cannot undo it.
 func replace(root *os.Root, dir *os.File, name string, data []byte, before fs.FileInfo) (revision string, err error) {
 	// The lock makes the name unique.
 	temporary := path.Join(path.Dir(name), temporaryPrefix+path.Base(name))

@@ -142,7 +142,7 @@ func (b *s3) Put(ctx context.Context, name string, data []byte, revision string)
 	if err := checkObject(name, data); err != nil {
 		return "", attempt("put", name, err)
 	}
-	// A multipart upload takes several requests, of which only the last is conditional.
+	// A multipart upload takes several requests, and only the last is conditional.
 	options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
 	if revision == "" {
 		options.SetMatchETagExcept("*")
@@ -195,7 +195,7 @@ func (b *s3) Delete(ctx context.Context, name, revision string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	// Some stores ignore the condition of a delete. Checking first narrows the race to the time between the two requests.
+	// Some stores ignore the condition of a delete. Checking first narrows the race to the gap between the two requests.
 	info, err := b.core.StatObject(ctx, b.bucket, b.prefix+name, minio.StatObjectOptions{})
 	if err = mapError(err); errors.Is(err, ErrNotFound) || err == nil && info.ETag != revision {
 		err = ErrChanged
@@ -204,7 +204,7 @@ func (b *s3) Delete(ctx context.Context, name, revision string) error {
 		ctx := context.WithValue(ctx, matchKey{}, revision)
 		err = mapError(b.core.RemoveObject(ctx, b.bucket, b.prefix+name, minio.RemoveObjectOptions{}))
 		if errors.Is(err, ErrNotFound) {
-			err = ErrChanged // it was removed in between, possibly by an attempt whose answer was lost
+			err = ErrChanged // it was removed in between, possibly by an attempt whose response was lost
 		}
 	}
 	return attempt("delete", name, err)
@@ -250,8 +250,8 @@ func (t storeTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, err
 }
 
-// isPage reports whether a proxy has answered in place of a store, which describes its errors and listings in XML. The client would
-// take a 404 of the proxy for a missing object, and its page for an empty listing. Other errors mean the same from a proxy.
+// isPage reports whether a proxy has answered in place of a store; stores describe errors and listings in XML. The client would
+// take a proxy's 404 for a missing object, and its page for an empty listing. Other errors mean the same from a proxy.
 func isPage(request *http.Request, response *http.Response) bool {
 	switch kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";"); {
 	case kind != "text/html" && kind != "text/plain":

@@ -18,17 +18,17 @@ var ErrUnavailable = errors.New("the object store failed repeatedly: its circuit
 type WatchConfig struct {
 	Registry *prometheus.Registry // nil: no metrics
 	Log      *slog.Logger         // logs when the circuit breaker opens and closes; nil: no log
-	// Timeout bounds a read or a listing; 0: 5 s. A frozen store must not hold requests for as long as they may take. Writes,
-	// which no request waits for, may take six times as long.
+	// Timeout bounds a read or a listing; 0: 5 s. A frozen store must not hold up requests until their own deadlines. Writes,
+	// which no request waits for, get six times as long.
 	Timeout time.Duration
 	// Idle is how long Watch lets pass without an operation before it probes the store; 0: 10 s.
 	Idle time.Duration
 }
 
-// A Watched is a Bucket that counts and times the operations on another one, bounds their time, and stops asking a store that
-// fails: after three failed reads in a row its circuit breaker opens, and operations fail at once with ErrUnavailable. Every two
-// seconds one of them is let through as a probe, whose success closes the breaker. Failed writes do not count: what is archived can still
-// be read while the disk is full, or while the credentials may not write.
+// A Watched is a Bucket that wraps another one: it counts, times and bounds the operations, and stops calling a store that
+// fails. After three failed reads in a row its circuit breaker opens, and operations fail at once with ErrUnavailable. Every two
+// seconds one is let through as a probe, and its success closes the breaker. Failed writes do not count: archived data can still
+// be read while the disk is full, or while the credentials do not allow writes.
 type Watched struct {
 	bucket  Bucket
 	timeout time.Duration
@@ -51,7 +51,7 @@ func NewWatched(b Bucket, c WatchConfig) (*Watched, error) {
 	return w, err
 }
 
-// Away returns why the store is not used at the moment; empty if it is.
+// Away returns why the store is not in use now; empty if it is in use.
 func (w *Watched) Away() string { return w.breaker.reason() }
 
 // Watch probes the store while nothing else uses it, until ctx ends, so that an outage shows before a request meets it.
@@ -73,7 +73,7 @@ func (w *Watched) Watch(ctx context.Context) {
 // probePrefix is the prefix of no object.
 const probePrefix = "sara-probe/"
 
-// Probe lists no objects, which shows that the store answers and lets these credentials list.
+// Probe lists no objects, but proves that the store answers and that these credentials may list.
 func Probe(ctx context.Context, b Bucket) error {
 	_, err := b.List(ctx, probePrefix)
 	return err
@@ -157,7 +157,7 @@ const (
 	outcomeNotFound = "not_found"
 	outcomeChanged  = "changed"
 	outcomeUnusable = "unusable"
-	outcomeCanceled = "canceled" // by the caller, or its deadline
+	outcomeCanceled = "canceled" // by the caller or its deadline
 	outcomeTimeout  = "timeout"
 	outcomeError    = "error"
 	outcomeRefused  = "refused" // by the circuit breaker
@@ -193,15 +193,15 @@ func newWatchMetrics(registry *prometheus.Registry, w *Watched) (*watchMetrics, 
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sara_object_store_operations_total",
 			Help: "Operations on the objects of the archive, by operation and outcome: ok, not_found, changed (by another process, which is normal), " +
-				"unusable (no object of an archive), canceled, timeout, error, or refused by the open circuit breaker.",
+				"unusable (not an archive object), canceled, timeout, error, or refused by the open circuit breaker.",
 		}, []string{"operation", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sara_object_store_duration_seconds", Help: "Duration of operations on the objects of the archive, without refused ones.",
+			Name: "sara_object_store_duration_seconds", Help: "Duration of operations on the objects of the archive, excluding refused ones.",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"operation"}),
 		failedAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sara_object_store_failed_timestamp_seconds",
-			Help: "When an operation on the objects of the archive last failed or took too long, by operation; missing for one that never did.",
+			Help: "When an operation on the objects of the archive last failed or took too long, by operation; absent if it never did.",
 		}, []string{"operation"}),
 	}
 	for _, operation := range []string{"get", putting, "list", deleting} {

@@ -14,7 +14,7 @@ import (
 	"sara/translate"
 )
 
-// History is where the days go.
+// History is where the imported days go.
 type History interface {
 	// Days returns what is archived.
 	Days(ctx context.Context, property string) (archive.Inventory, error)
@@ -23,28 +23,28 @@ type History interface {
 
 // Options configure an import.
 type Options struct {
-	Property string         // its id in the archive
-	SiteURL  string         // of its rows
-	Inputs   []Input        // of the tables Site and URL
-	Log      string         // path of the table ExportLog; empty without
+	Property string         // its ID in the archive
+	SiteURL  string         // the site_url of its rows
+	Inputs   []Input        // files of the tables Site and URL
+	Log      string         // path of the table ExportLog; empty if there is none
 	Until    translate.Date // rows of later days are left out
-	Replace  bool           // archived days
+	Replace  bool           // replace archived days
 	// Provisional is the first day whose figures may still change; 0: none.
 	Provisional translate.Date
-	// Temp is the folder below which the import has its own. That of an interrupted import stays, for the next one.
+	// Temp is the folder in which the import creates its own. That of an interrupted import stays, for the next one.
 	Temp string
-	// Memory bounds the sums in memory, in bytes; 0 means 112 MiB. Reading takes some ten more.
+	// Memory bounds the sums in memory, in bytes; 0 means 112 MiB. Reading takes roughly ten MiB more.
 	Memory   int
 	Progress Progress
 }
 
 const defaultMemory = 112 << 20
 
-// Progress observes how far an import is.
+// Progress receives the progress of an import.
 type Progress interface {
-	// Reading is called with the bytes of the files that are read, of all.
+	// Reading is called with the bytes read so far, out of those of all files.
 	Reading(done, total, rows int64)
-	// Writing is called with the months that are archived, of all.
+	// Writing is called with the months archived so far, out of all.
 	Writing(done, total int)
 }
 
@@ -52,16 +52,16 @@ type Progress interface {
 type Result struct {
 	archive.ImportResult // its Rows are sums: rows of a day
 	Counts
-	TempBytes int64 // of the temporary folder, at the end of reading
-	Resumed   bool  // after an interrupted import
+	TempBytes int64 // size of the temporary folder when reading ended
+	Resumed   bool  // whether it continued an interrupted import
 
-	TotalsOnly   []translate.Date // days without pages, because the table by URL lacks them
-	PagesOnly    []translate.Date // days that are left out, because they have pages and no totals
-	UnloggedDays []translate.Date // days that are left out, because the export log lacks them
+	TotalsOnly   []translate.Date // days archived without pages, because the table by URL lacks them
+	PagesOnly    []translate.Date // days left out because they have pages but no totals
+	UnloggedDays []translate.Date // days left out because the export log lacks them
 	Zero         []translate.Date // days without web searches
 }
 
-// Skipped returns how many rows are not for this import.
+// Skipped returns how many rows do not belong to this import.
 func (c *Counts) Skipped() int64 { return c.OtherProperties + c.OtherTypes + c.TooLate + c.Unlogged }
 
 // NotFoundError means that the files have no row of the property.
@@ -84,8 +84,8 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("the files have no rows of %s, only of the site_url %s%s", e.SiteURL, strings.Join(found, ", "), more)
 }
 
-// Import imports files into the archive. It archives nothing unless it could read all of them. If it is interrupted, or killed, the same
-// call continues.
+// Import imports files into the archive. It archives nothing unless it could read all of them. If it is interrupted or killed, the same
+// call resumes it.
 func Import(ctx context.Context, history History, o Options) (result Result, err error) {
 	i, err := begin(o)
 	if err != nil {
@@ -110,7 +110,7 @@ func Import(ctx context.Context, history History, o Options) (result Result, err
 	return result, i.folder.remove()
 }
 
-// importing is an import at work.
+// importing is an import in progress.
 type importing struct {
 	ingest
 	ids     []fileID // of the inputs

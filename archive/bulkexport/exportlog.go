@@ -12,7 +12,7 @@ import (
 // days is a set of days.
 type days map[translate.Date]bool
 
-// exportLog has the days that Search Console exported of each table.
+// exportLog has the days that Search Console exported, for each table.
 type exportLog struct{ site, url days }
 
 // readLog reads a file of the table ExportLog.
@@ -39,7 +39,7 @@ func readLog(path string) (_ *exportLog, err error) {
 		}
 	}
 	if len(log.site) == 0 && len(log.url) == 0 {
-		return nil, errors.New("it has no day of either table")
+		return nil, errors.New("it has no days of either table")
 	}
 	return log, nil
 }

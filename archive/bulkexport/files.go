@@ -12,10 +12,10 @@ import (
 	"sara/archive/tablefile"
 )
 
-// A Table is what a file has, as its columns show.
+// A Table is the kind of a file, as its columns show.
 type Table int
 
-// The tables. Records are those that the archive itself exports.
+// The tables. Records are what the archive itself exports.
 const (
 	Unknown Table = iota
 	Records
@@ -32,13 +32,13 @@ type Input struct {
 	// Columns are those of the file, and Format its format, for messages.
 	Columns []string
 	Format  tablefile.Format
-	// Named means that the command names the file, as opposed to its folder.
+	// Named means that the command names the file itself, not its folder.
 	Named bool
-	// Err says why the file cannot be read.
+	// Err is why the file cannot be read.
 	Err error
 }
 
-// Columns of the tables that are read, in the order of their constants.
+// The columns that are read, in the order of their constants.
 func siteColumns() []string {
 	return []string{"data_date", "site_url", "search_type", "impressions", "clicks", "sum_top_position", "country", "device",
 		"query", "is_anonymized_query"}
@@ -54,8 +54,8 @@ func recordColumns() []string {
 	return []string{"date", "dimension", "key", "clicks", "impressions", "position"}
 }
 
-// Find returns the files of paths, which are files, folders with all below them, or patterns such as 'site/*.parquet', each file once.
-// In folders it leaves out names that start with a dot or an underscore, which other programs use for files without data.
+// Find returns the files of paths, each once. A path is a file, a folder with everything below it, or a pattern such as
+// 'site/*.parquet'. In folders it skips names that start with a dot or an underscore, which other programs use for files without data.
 func Find(paths []string) ([]Input, error) {
 	f := finder{seen: make(map[string]bool)}
 	for _, path := range paths {
@@ -166,7 +166,7 @@ func tableOf(in Input) Table {
 	return Unknown
 }
 
-// columns returns the columns that are read of a file. One that is missing is an error, except in JSON, which leaves null out.
+// columns returns the columns to read from a file. A missing one is an error, except in JSON, which leaves null out.
 func (in Input) columns() ([]string, error) {
 	columns := siteColumns()
 	switch in.Table {
@@ -183,7 +183,7 @@ func (in Input) columns() ([]string, error) {
 	return columns, nil
 }
 
-// open opens the file of an input, with a cell for each of the columns that are read of it.
+// open opens the file of an input, with a cell for each column to read.
 func (in Input) open() (*tablefile.File, []tablefile.Cell, error) {
 	file, err := tablefile.Open(in.Path)
 	if err != nil {
@@ -199,14 +199,14 @@ func (in Input) open() (*tablefile.File, []tablefile.Cell, error) {
 	return file, make([]tablefile.Cell, len(names)), nil
 }
 
-// IsIgnorable reports whether a file of a folder does not belong to the export, such as a text for people.
+// IsIgnorable reports whether a file found in a folder is not part of the export, such as a text for people.
 func (in Input) IsIgnorable() bool {
 	isText := in.Err != nil || in.Format == tablefile.CSV
 	return !in.Named && in.Table == Unknown && isText && !slices.Contains([]string{"", ".csv", ".gz", ".json", ".avro", ".parquet"},
 		strings.ToLower(filepath.Ext(in.Path)))
 }
 
-// Explain says why a file cannot be imported.
+// Explain returns why a file cannot be imported.
 func (in Input) Explain() string {
 	switch {
 	case in.Err != nil:
@@ -216,7 +216,7 @@ func (in Input) Explain() string {
 	case in.Format == tablefile.CSV && len(in.Columns) > 1 && !slices.ContainsFunc(in.Columns, isName):
 		return "it has no header line, so its columns are unknown: export it again with header=true (EXPORT DATA OPTIONS(…, header=true)), or as Parquet"
 	}
-	return fmt.Sprintf("its columns are those of neither table of the bulk export, nor %s: %.200s", strings.Join(recordColumns(), ","),
+	return fmt.Sprintf("its columns match neither table of the bulk export, nor %s: %.200s", strings.Join(recordColumns(), ","),
 		strings.Join(in.Columns, ","))
 }
 

@@ -17,7 +17,7 @@ import (
 	"sara/translate"
 )
 
-// Columns of both tables, by their places in siteColumns and urlColumns.
+// Columns of both tables, by their index in siteColumns and urlColumns.
 const (
 	dateColumn = iota
 	siteColumn
@@ -32,7 +32,7 @@ const (
 	urlColumn = countryColumn // of the table by URL
 )
 
-// checkEvery is the number of rows between two looks at the context.
+// checkEvery is the number of rows between two checks of the context.
 const checkEvery = 1 << 10
 
 // An ingest reads files into runs.
@@ -40,14 +40,14 @@ type ingest struct {
 	*spill
 	site  []byte // the property's site_url
 	until translate.Date
-	log   *exportLog // nil without
-	// report is called with the bytes that are read, now and then.
+	log   *exportLog // nil if there is none
+	// report is called now and then with the bytes read so far.
 	report func(bytes int64)
-	before int64 // the bytes of the files that are read
+	before int64 // the bytes of the files read before the current one
 }
 
-// readAll reads the files that are not read yet. It begins with the one that was being read: the state has the rows of one only, and files
-// may be given in another order, or others with them.
+// readAll reads the files that have not been read yet. It begins with the file that was being read: the state has the rows of only one,
+// and files may be given in another order, or with others.
 func (i *ingest) readAll(ctx context.Context, inputs []Input, ids []fileID) error {
 	for _, n := range i.order(ids) {
 		if !slices.Contains(i.state.Done, ids[n]) {
@@ -62,7 +62,7 @@ func (i *ingest) readAll(ctx context.Context, inputs []Input, ids []fileID) erro
 	return i.flush(ctx, nil)
 }
 
-// order returns the numbers of the files in the order in which they are read.
+// order returns the indexes of the files in reading order.
 func (i *ingest) order(ids []fileID) []int {
 	order := make([]int, len(ids))
 	for n := range order {
@@ -84,7 +84,7 @@ func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) 
 	at := partial{fileID: id}
 	skip := int64(0)
 	if c := i.state.Current; c != nil && c.fileID == id {
-		skip = c.Rows // they are in the runs
+		skip = c.Rows // the runs have them
 	}
 	for {
 		if at.Rows%checkEvery == 0 {
@@ -92,7 +92,7 @@ func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) 
 			switch err := ctx.Err(); {
 			case err == nil:
 			case at.Rows < skip:
-				return err // what was saved before is still right
+				return err // what was saved before is still valid
 			default:
 				return errors.Join(err, i.save(&at)) // nothing is lost
 			}
@@ -158,7 +158,7 @@ func (i *ingest) add(table Table, cells []tablefile.Cell) error {
 	return i.addSite(date, cells, f)
 }
 
-// logged returns the days that the export log has of a table, nil without a log.
+// logged returns the days of a table that the export log has; nil without a log.
 func (i *ingest) logged(table Table) days {
 	switch {
 	case i.log == nil:
@@ -187,7 +187,7 @@ func figuresOf(cells []tablefile.Cell) (f figures, err error) {
 		}
 	}
 	if f.clicks < 0 || f.impressions < f.clicks || f.impressions > largest || f.positions < 0 || f.positions > largest ||
-		f.positions/float64(max(1, f.impressions)) >= math.MaxInt32 { // beyond which the archive refuses a position
+		f.positions/float64(max(1, f.impressions)) >= math.MaxInt32 { // from which the archive refuses a position
 
 		return f, fmt.Errorf("%d clicks, %d impressions and positions of %s are not possible", f.clicks, f.impressions,
 			strconv.FormatFloat(f.positions, 'g', -1, 64))
@@ -195,8 +195,8 @@ func figuresOf(cells []tablefile.Cell) (f figures, err error) {
 	return f, nil
 }
 
-// addSite adds a row of the table by property to the totals, and to its country, device and query. What is null in it, such as the device
-// in Discover or the query of few people, counts in the totals only.
+// addSite adds a row of the table by property to the totals, and to its country, device and query. A null one, such as the device in
+// Discover or an anonymized query, is skipped, so the row still counts in the totals.
 func (i *ingest) addSite(date translate.Date, cells []tablefile.Cell, f figures) error {
 	if err := i.addSum(group{date, translate.ByDate}, nil, f); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (i *ingest) addKey(g group, key []byte, f figures) error {
 	return i.addSum(g, key, f)
 }
 
-// lower returns a country of three letters in lower case, as the archive has it, nil for anything else.
+// lower returns a three-letter country in lower case, as the archive has it; nil for anything else.
 func (i *ingest) lower(country []byte) []byte {
 	if len(country) != 3 {
 		return nil
@@ -246,7 +246,7 @@ func (i *ingest) lower(country []byte) []byte {
 	return i.country[:]
 }
 
-// deviceOf returns a device in upper case, nil if it is not one that the archive knows.
+// deviceOf returns a device in upper case; nil if the archive does not know it.
 func deviceOf(text []byte) []byte {
 	for _, device := range translate.Devices() {
 		if len(text) == len(device) && strings.EqualFold(string(text), device) {

@@ -10,7 +10,7 @@ import (
 	"sara/translate"
 )
 
-// archive archives the months that are not archived yet.
+// archive archives the months that have not been archived yet.
 func (i *importing) archive(ctx context.Context, history History, o Options, result *Result) error {
 	inventory, err := history.Days(ctx, o.Property)
 	if err != nil {
@@ -61,7 +61,7 @@ func daysOf(by translate.Dimension, site, pages days) days {
 	return site
 }
 
-// hasMonth reports whether all days of a month are archived, as they were when it was. They may have been deleted since, or the archive is
+// hasMonth reports whether all days of a month are still archived. They may have been deleted since, or the archive may be
 // another one.
 func hasMonth(inventory archive.Inventory, month translate.Date, site, pages days) bool {
 	for day := month; day < month.AddMonths(1); day++ {
@@ -74,7 +74,7 @@ func hasMonth(inventory archive.Inventory, month translate.Date, site, pages day
 	return true
 }
 
-// monthResult is what was done with a month.
+// monthResult records what was done with a month.
 type monthResult struct {
 	archive.ImportResult
 	Zero []translate.Date
@@ -129,8 +129,8 @@ func (i *importing) archiveMonth(ctx context.Context, history History, o Options
 	return done, err
 }
 
-// known returns the days of which a table has all rows: those that it has rows of the property for, or with an export log those of the
-// log, as far as the property was exported at that time.
+// known returns the days of which a table has all rows: without an export log, those that it has rows of the property for; with one,
+// those of the log within the property's first and last day.
 func known(seen, logged days, until translate.Date) days {
 	if logged == nil || len(seen) == 0 {
 		return maps.Clone(seen)

@@ -24,7 +24,7 @@ const PlaceholderURI = "gs://BUCKET/PREFIX/sara-*.parquet"
 // FirstExport is before the first day that Search Console exported to BigQuery for any property.
 func FirstExport() translate.Date { return translate.NewDate(2023, 1, 1) }
 
-// Check returns an error for a dataset or URI that is not one, or a site_url that cannot be quoted.
+// Check returns an error for an invalid dataset or URI, or a site_url that cannot be quoted.
 func (q Query) Check() error {
 	dataset := regexp.MustCompile(`^([a-z][a-z0-9.:-]{0,99}\.)?[A-Za-z0-9_]{1,1000}$`)
 	uri := regexp.MustCompile(`^gs://[A-Za-z0-9._-]+/[A-Za-z0-9._/=-]*\*[A-Za-z0-9._/=-]*$`)
@@ -41,8 +41,8 @@ func (q Query) Check() error {
 	return nil
 }
 
-// String returns the statement in BigQuery's dialect. What its result archives is what the tables with the export log archive, except for the
-// pages of days of which only these are there.
+// String returns the statement in BigQuery's dialect. Its result archives what the tables with the export log archive, except the
+// pages of days that have only pages.
 func (q Query) String() string {
 	return strings.NewReplacer(
 		"{uri}", literal(q.URI), "{site}", literal(q.SiteURL), "{dataset}", q.Dataset, "{top}", fmt.Sprint(archive.TopRows),
@@ -56,7 +56,7 @@ func literal(text string) string {
 }
 
 // queryText is the query, with {names} in place of its literals. A dimension without rows on a day has one row without clicks and
-// impressions: the import drops the row and knows that the day has none. The log has days of all properties, so only those
+// impressions: the import drops the row, and knows that the day has none. The log has days of all properties, so only those
 // between the first and the last day of this property count.
 const queryText = `EXPORT DATA OPTIONS(uri={uri}, format='PARQUET', compression='SNAPPY', overwrite=false) AS
 WITH site AS (

@@ -15,14 +15,14 @@ import (
 	"sara/translate"
 )
 
-// A run is a file of the temporary folder: sums in the order of group and key. A month's sums are a section of it, so that each month is
-// read alone. A key is stored without what it has in common with the one before (front coding), which shortens URLs to a third.
+// A run is a file of the temporary folder: sums ordered by group and key. Each month's sums are a section of it, so each month can be
+// read alone. A key is stored without the prefix it shares with the one before (front coding), which shortens URLs to a third.
 type run struct {
 	Name     string    `json:"name"`
 	Sections []section `json:"sections"` // in order
 }
 
-// section is the part of a run that has a month.
+// section is the part of a run that holds a month.
 type section struct {
 	Month  translate.Date `json:"month"` // its first day
 	Offset int64          `json:"offset"`
@@ -73,7 +73,7 @@ func (w *runWriter) add(g group, key []byte, f figures) error {
 	w.line = append(w.line, key[common:]...)
 	w.line = binary.AppendUvarint(w.line, uint64(f.clicks))
 	w.line = binary.AppendUvarint(w.line, uint64(f.impressions))
-	// The low bytes of a small whole number are zero, and reversed they are the high ones, which a varint leaves out.
+	// The low bytes of a small whole number's float64 are zero. Reversed, they are the high ones, which a varint omits.
 	w.line = binary.AppendUvarint(w.line, bits.ReverseBytes64(math.Float64bits(f.positions)))
 	w.last, w.key = g, append(w.key[:0], key...)
 	w.offset += int64(len(w.line))
@@ -103,7 +103,7 @@ func (w *runWriter) close() error {
 	return errors.Join(err, w.file.Close())
 }
 
-// abandon closes the file of a run that failed.
+// abandon closes the file of a failed run.
 func (w *runWriter) abandon() { _ = w.file.Close() }
 
 // sectionReader reads a section of a run.

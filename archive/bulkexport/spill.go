@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// maxRuns bounds the runs, and with them the files that are open at a time. More are merged into one.
+	// maxRuns bounds the runs, and so the files that are open at a time. More are merged into one.
 	maxRuns = 100
-	// maxUnsaved is the number of rows after which the sums go into a run although there is room: an import that is killed reads at most so
-	// many again.
+	// maxUnsaved is the number of rows after which the sums are written to a run although there is room: it bounds how many rows a killed
+	// import reads again.
 	maxUnsaved = 8_000_000
-	// rowRoom is what a row adds at most: four sums.
+	// rowRoom is how many sums a row adds at most.
 	rowRoom = 4
 )
 
-// A spill keeps sums, in memory up to a bound, and beyond it in the runs of a folder.
+// A spill keeps sums: in memory up to a bound, and beyond that in the runs of a folder.
 type spill struct {
 	folder  *folder
 	state   *state
@@ -35,7 +35,7 @@ type spill struct {
 	maxRuns int
 }
 
-// isFull reports whether there may be no room for another row. Each row of the files asks once.
+// isFull reports whether there may be no room for another row. It is called once for each row of the files.
 func (s *spill) isFull() bool {
 	s.unsaved++
 	return len(s.sums.entries)+rowRoom > cap(s.sums.entries) ||
@@ -51,7 +51,7 @@ func (s *spill) addSum(g group, key []byte, f figures) error {
 	return err
 }
 
-// flush makes room: it saves, and merges the runs once there are too many. If the context ends meanwhile, nothing is lost.
+// flush makes room: it saves, and merges the runs when there are too many. If the context ends meanwhile, nothing is lost.
 func (s *spill) flush(ctx context.Context, current *partial) error {
 	if err := s.save(current); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *spill) flush(ctx context.Context, current *partial) error {
 	return nil
 }
 
-// save moves the sums into a run, and saves the state, with the file that is being read.
+// save moves the sums into a run, and saves the state with the file that is being read.
 func (s *spill) save(current *partial) error {
 	s.state.Current = current
 	if len(s.sums.entries) > 0 {
@@ -155,7 +155,7 @@ func (s *spill) mergeMonth(ctx context.Context, runs []run, month translate.Date
 		if err != nil {
 			return err
 		}
-		defer func() { _ = file.Close() }() // few more than maxRuns, opened for reading only
+		defer func() { _ = file.Close() }() // at most a few more than maxRuns; opened for reading only
 		reader := newSectionReader(file, r.Sections[at])
 		if err := reader.next(); err != nil {
 			return fmt.Errorf("%s: %w", r.Name, err) // a section is never empty

@@ -12,7 +12,7 @@ import (
 	"sara/translate"
 )
 
-// A fileID recognizes a file that has not changed.
+// A fileID identifies a file and whether it has changed.
 type fileID struct {
 	Path     string `json:"path"`
 	Size     int64  `json:"size"`
@@ -31,7 +31,7 @@ func identify(path string) (fileID, error) {
 	return fileID{Path: path, Size: info.Size(), Modified: info.ModTime().UnixNano()}, nil
 }
 
-// Counts are the rows of the files: all, and those that are not for this import, each under the first reason that applies.
+// Counts are the rows of the files: all, and those that do not belong to this import, each under the first reason that applies.
 type Counts struct {
 	RowsRead        int64            `json:"rows_read"`
 	OtherProperties int64            `json:"other_properties"`
@@ -43,7 +43,7 @@ type Counts struct {
 
 const maxOtherSites = 50
 
-// state is what an import has done. It is in the temporary folder, and replaced as a whole when a run is complete.
+// state is the progress of an import. It is stored in the temporary folder, and replaced as a whole when a run is complete.
 type state struct {
 	Version  int            `json:"version"`
 	Property string         `json:"property"`
@@ -63,7 +63,7 @@ type state struct {
 	Months map[string]monthResult `json:"months"` // archived
 }
 
-// partial is a file of which the first rows are in the runs.
+// partial is a file whose first rows are in the runs.
 type partial struct {
 	fileID
 	Rows int64 `json:"rows"`
@@ -102,8 +102,8 @@ func (f *folder) close() error { return f.lock.Close() }
 // remove deletes the folder.
 func (f *folder) remove() error { return os.RemoveAll(f.path) }
 
-// load returns the state of an import that was interrupted, if it is one of the same files and its runs are still there, and otherwise that
-// of a new one. It deletes what is left of others.
+// load returns the state of an interrupted import if it has the same files and its runs are still there, and otherwise that of a new
+// import. It deletes what is left of others.
 func (f *folder) load(fresh *state, files []fileID) (*state, error) {
 	old := &state{}
 	text, err := os.ReadFile(f.file(stateFile))
@@ -119,7 +119,7 @@ func (f *folder) load(fresh *state, files []fileID) (*state, error) {
 	return fresh, f.clean(nil)
 }
 
-// has reports whether the folder has runs as they were written. Folders of caches are cleaned up, file by file.
+// has reports whether the folder still has the runs as they were written. Cache folders may be cleaned up file by file.
 func (f *folder) has(runs []run) bool {
 	return !slices.ContainsFunc(runs, func(r run) bool {
 		info, err := os.Stat(f.file(r.Name))
@@ -127,7 +127,7 @@ func (f *folder) has(runs []run) bool {
 	})
 }
 
-// continues reports whether an import of files can continue from the state. Its last day stays, also when there is a later one by now.
+// continues reports whether an import of the files can resume from the state. Its last day stays, even if a later one is available by now.
 func (s *state) continues(fresh *state, files []fileID) bool {
 	sameLog := s.Log == nil && fresh.Log == nil || s.Log != nil && fresh.Log != nil && *s.Log == *fresh.Log
 	if s.Version != fresh.Version || s.Property != fresh.Property || s.Site != fresh.Site || !sameLog || s.Until > fresh.Until {

@@ -18,8 +18,8 @@ type group struct {
 	by   translate.Dimension
 }
 
-// figures are sums of rows. Positions are sums from zero, as the export has them: whole numbers, whose sum as a float64 is exact, so
-// it does not depend on the order of the rows.
+// figures are sums of rows. Positions are sums from zero, as the export has them: whole numbers, whose float64 sum is exact and so does
+// not depend on the order of the rows.
 type figures struct {
 	clicks, impressions int64
 	positions           float64
@@ -41,8 +41,8 @@ func (f *figures) add(other figures) error {
 }
 
 // sums adds up figures by group and key, in a fixed amount of memory that it allocates once: a hash table with open addressing, whose keys
-// are in one piece, so that the garbage collector has nothing to follow in it. Keys that come often, such as countries, take their place
-// once, however many rows there are.
+// are in one slice, so the garbage collector has no pointers to follow. Frequent keys, such as countries, take their space only once,
+// however many rows there are.
 type sums struct {
 	entries []sum
 	keys    []byte
@@ -59,13 +59,13 @@ type sum struct {
 }
 
 const (
-	// entryBytes is the memory of an entry with its slots and a key of the average length that a table has room for.
+	// entryBytes is the memory of an entry with its slots and a key of the average length that fits.
 	entryBytes      = 48 + 2*4 + averageKey
 	averageKey      = 64
 	leastEntryCount = 16
 )
 
-// newSums returns a table of some size in bytes.
+// newSums returns a table of the given size in bytes.
 func newSums(size int) *sums {
 	n := max(size/entryBytes, leastEntryCount)
 	return &sums{

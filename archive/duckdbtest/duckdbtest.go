@@ -1,4 +1,4 @@
-// Package duckdbtest runs SQL in DuckDB for tests: an implementation of file formats and sums that shares nothing with sara.
+// Package duckdbtest runs SQL in DuckDB for tests: an implementation of file formats and sums that shares no code with sara.
 package duckdbtest
 
 import (
@@ -22,11 +22,11 @@ type DuckDB struct {
 	folder string
 }
 
-// New installs DuckDB, and skips the test where that is not possible.
+// New installs DuckDB, or skips the test if it cannot.
 func New(t testing.TB) *DuckDB {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("installing DuckDB takes some seconds")
+		t.Skip("installing DuckDB takes several seconds")
 	}
 	d := &DuckDB{t: t, folder: t.TempDir()}
 	if err := os.CopyFS(d.folder, program); err != nil {
@@ -48,7 +48,7 @@ func (d *DuckDB) Rows(statements ...string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// FetchHTTP lets Rows read URLs: DuckDB fetches its extension httpfs. It skips the test where that is not possible.
+// FetchHTTP lets Rows read URLs: DuckDB fetches its extension httpfs. It skips the test if that fails.
 func (d *DuckDB) FetchHTTP(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -1,4 +1,4 @@
-// Package nodetest installs packages of Node.js for tests, once on a machine: npm takes longer to do so than most tests take.
+// Package nodetest installs packages of Node.js for tests, once per machine: npm takes longer to do so than most tests take to run.
 package nodetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Install gives a folder the packages of its package.json, which names their exact versions. The folder gets a link: the packages stay in
-// the user's cache, and tests only read them. It skips the test where they cannot be installed.
+// Install provides a folder with the packages of its package.json, which pins their exact versions. The folder gets a link: the packages
+// stay in the user's cache, and tests only read them. It skips the test if they cannot be installed.
 func Install(tb testing.TB, folder string) {
 	tb.Helper()
 	npm, err := exec.LookPath("npm")
@@ -48,7 +48,7 @@ const (
 	packages = "node_modules"
 )
 
-// install makes a folder with packages. It is complete when it has its name. Another process may make the same at the same time.
+// install makes a folder with packages and renames it when it is complete. Another process may make the same one at the same time.
 func install(ctx context.Context, npm string, wanted []byte, folder string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 		return err

@@ -22,7 +22,7 @@ type avroSource struct {
 	texts  [][]byte      // reused for the text of each column
 }
 
-// The bounds of a block, packed and unpacked. Writers make blocks of some 64 KiB to 1 MiB.
+// The bounds of a block, packed and unpacked. Writers usually make blocks of 64 KiB to 1 MiB.
 const longestBlock = 32 << 20
 
 func openAvro(in io.Reader) (*avroSource, error) {

@@ -37,13 +37,13 @@ func (c *Cell) setBool(b bool) {
 	}
 }
 
-// IsEmpty reports whether the cell is null or an empty text, which CSV cannot tell apart.
+// IsEmpty reports whether the cell is null or an empty text, which CSV cannot distinguish.
 func (c *Cell) IsEmpty() bool { return c.kind == null || c.kind == text && len(c.text) == 0 }
 
-// Text returns the text of the cell, nil if it is not text. The bytes are valid until the next row is read.
+// Text returns the text of the cell; nil if it is not text. The bytes are valid until the next row is read.
 func (c *Cell) Text() []byte { return c.text }
 
-// Int returns a whole number, also one that is written as text or has a fraction of zero.
+// Int returns a whole number, even if it is written as text or has a fraction of zero.
 func (c *Cell) Int() (int64, bool) {
 	switch c.kind {
 	case whole:
@@ -60,7 +60,7 @@ func (c *Cell) Int() (int64, bool) {
 	return int64(f), true
 }
 
-// Float returns a finite number, also one that is written as text.
+// Float returns a finite number, even if it is written as text.
 func (c *Cell) Float() (float64, bool) {
 	f := c.float
 	switch c.kind {
@@ -78,7 +78,7 @@ func (c *Cell) Float() (float64, bool) {
 	return f, !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// Bool returns a truth value, also one that is written as text; null and an empty text are false.
+// Bool returns a boolean, even if it is written as text; null and an empty text are false.
 func (c *Cell) Bool() (value, ok bool) {
 	switch {
 	case c.IsEmpty():
@@ -104,7 +104,7 @@ func (c *Cell) Date() (translate.Date, bool) {
 	return 0, false
 }
 
-// String returns the value for people.
+// String returns the value for display.
 func (c *Cell) String() string {
 	switch c.kind {
 	case text:

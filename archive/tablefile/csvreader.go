@@ -9,20 +9,20 @@ import (
 )
 
 // A CSVReader reads records as defined by RFC 4180, with line ends of either kind, and skips empty lines. encoding/csv does not
-// fit: it drops a carriage return in front of a line feed within quotes, which is a part of the key, and reads the whole rest of
+// fit: it drops a carriage return before a line feed within quotes, although it is part of the key, and it reads the whole rest of
 // a file into memory if a quote is not closed.
 type CSVReader struct {
 	in    *bufio.Reader
-	text  []byte // of all fields of the record
+	text  []byte // the fields of the record, concatenated
 	ends  []int  // the end of each field in text
 	start int    // the line on which the record starts
-	ended int    // lines whose end has been read
+	ended int    // lines read to their end
 }
 
 // longestRecord bounds a record of a CSV file, and a line of a JSON file, in bytes.
 const longestRecord = 1 << 20
 
-// mostFields bounds the fields of a record, which may all be empty: tables have some twenty columns.
+// mostFields bounds the fields of a record, which may all be empty: real tables have about twenty columns.
 const mostFields = 10_000
 
 // NewCSVReader returns a reader of the records after a byte order mark, which some programs write.
@@ -30,12 +30,12 @@ func NewCSVReader(in io.Reader) *CSVReader {
 	c := &CSVReader{in: bufio.NewReaderSize(in, 1<<16)}
 	const mark = "\ufeff"
 	if start, err := c.in.Peek(len(mark)); err == nil && string(start) == mark {
-		_, _ = c.in.Discard(len(mark)) // it has been read already
+		_, _ = c.in.Discard(len(mark)) // it is already in the buffer
 	}
 	return c
 }
 
-// A SyntaxError is a syntax error of a record, as opposed to a failure to read the file.
+// A SyntaxError is a syntax error in a record, as opposed to a failure to read the file.
 type SyntaxError string
 
 // Error implements error.
@@ -56,7 +56,7 @@ func (c *CSVReader) Field(i int) []byte {
 	return c.text[start:c.ends[i]]
 }
 
-// Read reads the next record, or returns io.EOF. A SyntaxError is about the record, any other error about the file.
+// Read reads the next record, or returns io.EOF. A SyntaxError concerns the record, any other error the file.
 func (c *CSVReader) Read() error {
 	for {
 		c.text, c.ends, c.start = c.text[:0], c.ends[:0], c.ended+1

@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// The library allocates what a footer says that it has before it reads it: the footer itself, and each of its lists and texts. So a file
-// of some bytes could take all memory. checkFooter bounds that beforehand, without an allocation but the footer's.
+// Before reading a footer, the library allocates whatever sizes it declares: the footer itself, and each of its lists and texts. So a tiny
+// file could exhaust the memory. checkFooter bounds the sizes beforehand, and allocates only the footer.
 const (
-	// mostItems bounds the elements of all lists of a footer, some hundred bytes of memory each: a file of a gigabyte has some ten thousand.
+	// mostItems bounds the elements of all lists of a footer, at some hundred bytes of memory each: a file of a gigabyte has about ten thousand.
 	mostItems   = 1 << 20
 	mostNesting = 32
 )
@@ -25,7 +25,7 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:]))
 	if length > size-int64(len(end)) {
-		return fmt.Errorf("its footer would have %d bytes, and the file has %d", length, size)
+		return fmt.Errorf("its footer would have %d bytes, but the file has %d", length, size)
 	}
 	text := make([]byte, length)
 	if _, err := in.ReadAt(text, size-int64(len(end))-length); err != nil && !errors.Is(err, io.EOF) {
@@ -38,13 +38,13 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	return nil
 }
 
-// A thriftText is what is left of a footer or header, in Thrift's compact protocol, while it is skipped.
+// A thriftText is the rest of a footer or header, in Thrift's compact protocol, while it is being skipped.
 type thriftText struct {
 	text  []byte
 	items int // elements of lists so far
 }
 
-// The types of the compact protocol. A boolean field has its value in its type; an element has a byte.
+// The types of the compact protocol. A boolean field has its value in its type; a boolean element has a byte.
 const (
 	typeTrue   = 1
 	typeFalse  = 2
@@ -58,7 +58,7 @@ const (
 	typeStruct = 12
 )
 
-// skip skips a value of a type.
+// skip skips a value of the given type.
 func (t *thriftText) skip(kind byte, nesting int) error {
 	switch {
 	case nesting > mostNesting:
@@ -92,7 +92,7 @@ func (t *thriftText) skipFields(nesting int) error {
 		if err != nil || head == 0 {
 			return err
 		}
-		if head>>4 == 0 { // its number follows
+		if head>>4 == 0 { // its field number follows
 			if _, err := t.number(); err != nil {
 				return err
 			}
@@ -131,10 +131,10 @@ func (t *thriftText) skipMap(nesting int) error {
 	return t.skipItems(n, nesting, head>>4, head&0xf)
 }
 
-// skipItems skips elements of a list, or pairs of a map. Each takes a byte at least.
+// skipItems skips elements of a list, or pairs of a map. Each takes at least a byte.
 func (t *thriftText) skipItems(n uint64, nesting int, kinds ...byte) error {
 	if n > uint64(len(t.text)) || t.items+int(n) > mostItems {
-		return fmt.Errorf("%w: a list of it would have %d elements", errThrift, n)
+		return fmt.Errorf("%w: a list in it would have %d elements", errThrift, n)
 	}
 	t.items += int(n)
 	for range n {

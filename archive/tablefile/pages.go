@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// mostMemory bounds the memory of the pages that are read side by side. Writers make pages of some 1 MiB, with up to a million values.
+	// mostMemory bounds the memory of the pages that are read side by side. Writers make pages of about 1 MiB, with up to a million values.
 	mostMemory = 256 << 20
 	// valueMemory is what the library allocates for a value besides the page's bytes: eight for a number, or an offset and a length, and its level.
 	valueMemory = 12
-	// longestHeader bounds the header of a page, which may have its least and greatest value.
+	// longestHeader bounds the header of a page, which may contain its least and greatest value.
 	longestHeader = 1 << 18
 )
 
-// A PageCheck refuses pages of an untrusted Parquet file that would take more than mostMemory. The library allocates what the header of a page
-// says, up to 8 GiB, before it reads the page, and has no bound for what it then unpacks and repeats. So before a row group is read, a
-// PageCheck reads its pages and unpacks them, but decodes no values: a few percent of the time to read the rows.
+// A PageCheck refuses pages of an untrusted Parquet file that would take more than mostMemory. Before it reads a page, the library allocates
+// whatever the header says, up to 8 GiB, and it does not bound what it then unpacks and repeats. So before a row group is read, a PageCheck
+// reads and unpacks its pages, but decodes no values; this costs a few percent of the time to read the rows.
 type PageCheck struct {
 	file     *parquet.File
 	in       *bufio.Reader
-	left     int64 // bytes of the column that are not read
+	left     int64 // bytes of the column not read yet
 	packed   []byte
 	unpacked []byte
-	zstd     *zstd.Decoder // nil until it is needed
+	zstd     *zstd.Decoder // created on first use
 }
 
 // NewPageCheck returns a check of a file's pages.
@@ -39,7 +39,7 @@ func NewPageCheck(file *parquet.File) *PageCheck {
 	return &PageCheck{file: file, in: bufio.NewReaderSize(nil, longestHeader)}
 }
 
-// Check returns an error if the pages of some columns of a row group would take too much memory when these are read together.
+// Check returns an error if reading some columns of a row group together would take too much memory for their pages.
 func (c *PageCheck) Check(group int, columns []int) error {
 	memory := int64(0)
 	chunks := c.file.RowGroups()[group].ColumnChunks()
@@ -48,7 +48,7 @@ func (c *PageCheck) Check(group int, columns []int) error {
 		if !ok {
 			return errors.New("BUG: the column of a file has an unexpected type")
 		}
-		column, ok := chunk.Node().(*parquet.Column) // whose codec the library uses, whatever the row group says
+		column, ok := chunk.Node().(*parquet.Column) // the library uses its codec, whatever the row group says
 		if !ok {
 			return errors.New("BUG: the column of a row group has an unexpected type")
 		}
@@ -91,7 +91,7 @@ func (c *PageCheck) column(column *parquet.Column, chunk *format.ColumnMetaData,
 			largest = max(largest, n)
 		}
 	}
-	if !isPage { // the library may start there
+	if !isPage { // the library may start reading there
 		return 0, fmt.Errorf("byte %d of the file, where its first page would be, is within another", chunk.DataPageOffset)
 	}
 	return dictionary + largest, nil
@@ -104,7 +104,7 @@ func (c *PageCheck) header() (*format.PageHeader, error) {
 		return nil, err
 	}
 	rest := thriftText{text: text}
-	if err := rest.skip(typeStruct, 0); err != nil { // before the library allocates
+	if err := rest.skip(typeStruct, 0); err != nil { // before the library allocates memory
 		return nil, err
 	}
 	text = text[:len(text)-len(rest.text)]
@@ -117,7 +117,7 @@ func (c *PageCheck) header() (*format.PageHeader, error) {
 	return header, err
 }
 
-// page reads a page and returns the memory that it takes, which must not exceed most.
+// page reads a page and returns the memory it takes, which must not exceed most.
 func (c *PageCheck) page(column *parquet.Column, h *format.PageHeader, most int64) (int64, error) {
 	values, size := int64(valuesOf(h)), int64(h.CompressedPageSize)
 	if size > c.left {
@@ -143,11 +143,11 @@ func (c *PageCheck) page(column *parquet.Column, h *format.PageHeader, most int6
 }
 
 func tooLarge(memory int64) error {
-	return fmt.Errorf("its pages would take %d MiB of memory, more than %d MiB with those of the other columns: write the file with smaller pages",
+	return fmt.Errorf("its pages would take %d MiB of memory, exceeding %d MiB together with the other columns: write the file with smaller pages",
 		memory>>20, mostMemory>>20)
 }
 
-// valuesOf returns how many values a page has by its header.
+// valuesOf returns how many values a page has according to its header.
 func valuesOf(h *format.PageHeader) int32 {
 	switch h.Type {
 	case format.DataPage:

@@ -25,7 +25,7 @@ type parquetColumn struct {
 	name   string
 	leaf   int // -1 if the file lacks the column
 	reader parquet.ColumnChunkValueReader
-	batch  []parquet.Value // read and not yet used; they refer to the page of the reader
+	batch  []parquet.Value // read but not yet used; they refer to the reader's page
 	buffer []parquet.Value
 }
 
@@ -42,7 +42,7 @@ func openParquet(in io.ReaderAt, size int64) (*parquetSource, error) {
 	return s, nil
 }
 
-// OpenParquet opens an untrusted Parquet file without its indexes.
+// OpenParquet opens an untrusted Parquet file, ignoring its indexes.
 func OpenParquet(in io.ReaderAt, size int64, options ...parquet.FileOption) (*parquet.File, error) {
 	err := checkFooter(in, size)
 	if err == nil {
@@ -102,7 +102,7 @@ func (s *parquetSource) read(cells []Cell) error {
 	return nil
 }
 
-// IsFraction reports whether a column's values are decimals with a fraction: whole numbers, to be divided by a power of ten.
+// IsFraction reports whether a column's values are decimals with a fraction: whole numbers to be divided by a power of ten.
 func IsFraction(t parquet.Type) bool {
 	logical := t.LogicalType()
 	if logical == nil {
@@ -112,7 +112,7 @@ func IsFraction(t parquet.Type) bool {
 	return ok && decimal.Scale != 0
 }
 
-// next goes to the next row group.
+// next moves to the next row group.
 func (s *parquetSource) next() error {
 	if err := s.closeColumns(); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (s *parquetSource) next() error {
 	return nil
 }
 
-// fill reads the next values, after those before are used.
+// fill reads the next values once the previous ones are used.
 func (c *parquetColumn) fill() error {
 	n, err := c.reader.ReadValues(c.buffer)
 	if n == 0 && err == nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// oldDictionary is PLAIN_DICTIONARY: what old writers call PLAIN in the page of a dictionary, and RLE_DICTIONARY in others.
+// oldDictionary is PLAIN_DICTIONARY: old writers' name for PLAIN in a dictionary page, and for RLE_DICTIONARY in others.
 const oldDictionary format.Encoding = 2
 
-// repeated returns how many values, or levels if they are more, the library would decode from a page's bytes, whatever its header says.
+// repeated returns how many values, or levels if there are more, the library would decode from a page's bytes, whatever its header says.
 func (c *PageCheck) repeated(column *parquet.Column, h *format.PageHeader) (n int64, err error) {
 	data, encoding, levels := c.packed, format.Plain, int64(0)
 	isPacked := true
 	switch h.Type {
-	case format.DataPageV2: // with levels before what is packed
+	case format.DataPageV2: // with levels before the packed part
 		v2 := &h.DataPageHeaderV2.V
 		repetition, definition := int(v2.RepetitionLevelsByteLength), int(v2.DefinitionLevelsByteLength)
 		if min(repetition, definition) < 0 || repetition+definition > len(data) {
@@ -61,7 +61,7 @@ func (c *PageCheck) repeated(column *parquet.Column, h *format.PageHeader) (n in
 
 var errPage = errors.New("a page is damaged")
 
-// prefixed splits bytes after a part, which its length precedes.
+// prefixed splits off a part that is preceded by its length.
 func prefixed(data []byte) (part, rest []byte, err error) {
 	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
 		return nil, nil, errPage
@@ -70,7 +70,7 @@ func prefixed(data []byte) (part, rest []byte, err error) {
 	return data[4:end], data[end:], nil
 }
 
-// decoded returns how many values an encoding repeats, 0 for one whose values are no more than their bytes or what the header says.
+// decoded returns how many values an encoding repeats; 0 if they cannot exceed the page's bytes or what the header says.
 func decoded(kind parquet.Kind, encoding format.Encoding, data []byte) (int64, error) {
 	switch {
 	case encoding == format.RLEDictionary, encoding == oldDictionary:
@@ -89,11 +89,11 @@ func decoded(kind parquet.Kind, encoding format.Encoding, data []byte) (int64, e
 	case encoding == format.Plain, encoding == format.ByteStreamSplit:
 		return 0, nil
 	}
-	// DELTA_BYTE_ARRAY is one of these: it repeats the beginning of a text in those that follow.
+	// This includes DELTA_BYTE_ARRAY, which repeats the beginning of one text in those that follow.
 	return 0, fmt.Errorf("it is encoded as %s: write the file with the encodings PLAIN and RLE_DICTIONARY", encoding)
 }
 
-// runs returns how many values are in runs of one value, or of values of some bits.
+// runs returns how many values are in runs of one value, or of bit-packed values.
 func runs(data []byte, bits int64) (n int64, err error) {
 	for len(data) > 0 {
 		head, used := binary.Uvarint(data)
@@ -114,7 +114,7 @@ func runs(data []byte, bits int64) (n int64, err error) {
 	return n, nil
 }
 
-// differences returns how many values are stored as differences, which their third number says.
+// differences returns how many values are stored as differences, according to their third number.
 func differences(data []byte) (int64, error) {
 	var n uint64
 	for range 3 {
@@ -127,7 +127,7 @@ func differences(data []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// unpack returns at most size bytes, valid until the next call. More are an error, before they take memory.
+// unpack returns at most size bytes, valid until the next call. More is an error, raised before they take memory.
 func (c *PageCheck) unpack(codec format.CompressionCodec, packed []byte, size int) ([]byte, error) {
 	c.unpacked = slices.Grow(c.unpacked[:0], size+1)
 	to := c.unpacked[:size]
@@ -162,7 +162,7 @@ func (c *PageCheck) unpack(codec format.CompressionCodec, packed []byte, size in
 
 var errSize = errors.New("it is longer than its header says")
 
-// ignoreEnd returns nil for the end of what is packed.
+// ignoreEnd returns nil for the end of the packed data.
 func ignoreEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil

@@ -1,8 +1,8 @@
 // Package tablefile reads the rows of table files by column name. The formats are Parquet, Avro object containers, JSON with one object
 // per line, and CSV with a header line; all but Parquet may be compressed with gzip. The format is detected from the content, not from
-// the name. Memory is bounded for any file: it holds a page or block of each column that is read, or one line. Files are untrusted: a
-// damaged one is an error, and so is Parquet whose pages would take more than 256 MiB, or whose codec or encoding does not say how much
-// memory it takes before it is decoded: Brotli, LZ4, DELTA_BYTE_ARRAY.
+// the name. Memory is bounded for any file: a page or block of each column that is read, or one line. Files are untrusted: a damaged
+// file is an error. So is a Parquet file whose pages would take more than 256 MiB, or whose codec or encoding does not show, before
+// decoding, how much memory it takes: Brotli, LZ4, DELTA_BYTE_ARRAY.
 package tablefile
 
 import (
@@ -40,9 +40,9 @@ type File struct {
 
 // source reads the rows of a format.
 type source interface {
-	// columns returns the names of the columns. For JSON these are the members of the first lines, and the others may have more.
+	// columns returns the names of the columns. For JSON these are the members of the first lines; later lines may have more.
 	columns() []string
-	// choose sets the columns to read, of which some may be absent.
+	// choose sets the columns to read, some of which may be absent.
 	choose(names []string) error
 	// read reads the next row into a cell for each chosen column, or returns io.EOF.
 	read(cells []Cell) error
@@ -51,7 +51,7 @@ type source interface {
 
 // Open opens a file and determines its format and columns.
 func Open(path string) (_ *File, err error) {
-	info, err := os.Stat(path) // to open a named pipe would wait for a program that writes to it
+	info, err := os.Stat(path) // opening a named pipe would block until a program writes to it
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ const (
 	avroMagic    = "Obj\x01"
 	gzipMagic    = "\x1f\x8b"
 	byteOrder    = "\ufeff"
-	// peeked is how much of a text file is looked at for its columns.
+	// peeked is how many bytes of a text file are examined to find its columns.
 	peeked = 1 << 16
 )
 
@@ -121,8 +121,8 @@ func (f *File) open() (err error) {
 // Format returns the file's format.
 func (f *File) Format() Format { return f.format }
 
-// Columns returns the names of the file's columns. For CSV it is the first line, and for JSON the members of the first lines: of the
-// others it may lack those that are rarely set.
+// Columns returns the names of the file's columns. For CSV it is the first line, and for JSON the members of the first lines, so members
+// that are rarely set may be missing.
 func (f *File) Columns() []string { return f.source.columns() }
 
 // Choose sets the columns that Read reads. Columns that the file lacks are null in all rows. Others are not decoded.
@@ -140,10 +140,10 @@ func (f *File) Read(cells []Cell) (err error) {
 	return err
 }
 
-// Place describes the last row that was read, for people.
+// Place describes the last row that was read, for messages.
 func (f *File) Place() string { return fmt.Sprintf("row %d", f.rows) }
 
-// Position returns how many bytes of the file are read, of a Parquet file approximately.
+// Position returns how many bytes of the file have been read, approximately for Parquet.
 func (f *File) Position() int64 {
 	if f.text != nil {
 		return f.text.n

@@ -51,7 +51,7 @@ func (s *csvSource) read(cells []Cell) error {
 		return s.place(err)
 	}
 	if s.in.Fields() != len(s.names) {
-		return fmt.Errorf("line %d: it has %d fields, and the header %d", s.in.Line(), s.in.Fields(), len(s.names))
+		return fmt.Errorf("line %d: it has %d fields, but the header has %d", s.in.Line(), s.in.Fields(), len(s.names))
 	}
 	for i, field := range s.chosen {
 		if field < 0 {
@@ -65,7 +65,7 @@ func (s *csvSource) read(cells []Cell) error {
 
 func (s *csvSource) close() error { return nil }
 
-// indexes returns the place of each name among the columns, -1 if it is not there.
+// indexes returns the index of each name among the columns, -1 if it is absent.
 func indexes(columns, names []string) []int {
 	at := make([]int, len(names))
 	for i, name := range names {
@@ -82,11 +82,11 @@ type jsonSource struct {
 	chosen []string
 }
 
-// openJSON takes a reader that can look ahead.
+// openJSON requires a reader that can look ahead.
 func openJSON(in *bufio.Reader) *jsonSource {
 	s := &jsonSource{}
 	start, err := in.Peek(peeked)
-	if err == nil || !errors.Is(err, io.EOF) { // there is more, so the last line may be cut
+	if err == nil || !errors.Is(err, io.EOF) { // there is more, so the last line may be cut off
 		start = start[:bytes.LastIndexByte(start, '\n')+1]
 	}
 	for line := range bytes.Lines(bytes.TrimPrefix(start, []byte(byteOrder))) {
@@ -118,7 +118,7 @@ func (s *jsonSource) read(cells []Cell) error {
 		}
 		if line[0] != '{' || !translate.ValidJSON(line) {
 			if err := s.lines.Err(); err != nil {
-				return err // the line is only what could be read of it
+				return err // the line is only the part that could be read
 			}
 			return fmt.Errorf("line %d: it is not a JSON object", s.line)
 		}
@@ -147,7 +147,7 @@ func (s *jsonSource) parse(line []byte, cells []Cell) (err error) {
 		case gjson.String:
 			cells[i].setText([]byte(value.String()))
 		case gjson.Number:
-			cells[i].setText([]byte(value.Raw)) // as text, it keeps all digits of a large number
+			cells[i].setText([]byte(value.Raw)) // text keeps all digits of a large number
 		case gjson.True, gjson.False:
 			cells[i].setBool(value.Bool())
 		default:

@@ -31,10 +31,10 @@ const (
 // patience bounds the start of the server, for a busy machine.
 const patience = 20 * time.Second
 
-// Server is a running store. Its methods may be called from several tests at once.
+// Server is a running store. Its methods are safe to call from several tests at once.
 type Server struct {
 	addr    string
-	folder  string // of one folder for each bucket
+	folder  string // one folder for each bucket
 	buckets atomic.Int64
 }
 
@@ -66,14 +66,14 @@ func Start(tb testing.TB) *Server {
 		tb.Fatal(err)
 	}
 	// The server stores entity tags in extended attributes, which the file system must support. The alternative, tags in files
-	// beside the objects, compares the wrong tags.
+	// next to the objects, compares the wrong tags.
 	s.run(tb, dir, program, "--port", s.addr, "--quiet", "posix", s.folder)
 	return s
 }
 
 func freeAddress(tb testing.TB) string {
 	tb.Helper()
-	// Below the ports that the kernel gives to connections: between here and the start of the server, one of those could be taken.
+	// Below the ephemeral ports: the kernel could give one of those to a connection before the server starts.
 	const first, end, attempts = 10_000, 32_000, 100
 	var err error
 	for range attempts {
@@ -91,7 +91,7 @@ func freeAddress(tb testing.TB) string {
 // run starts the server and waits until it answers.
 func (s *Server) run(tb testing.TB, dir string, command ...string) {
 	tb.Helper()
-	// The shell lives as long as its standard input, a pipe that closes when this process ends, however it ends.
+	// The shell lives as long as its standard input, a pipe that closes when this process ends for any reason.
 	const guard = `"$@" >log 2>&1 & cat >/dev/null; kill -9 $!; wait`
 	shell := exec.Command("sh", append([]string{"-c", guard, "sh"}, command...)...)
 	shell.Dir = dir
@@ -115,7 +115,7 @@ func (s *Server) run(tb testing.TB, dir string, command ...string) {
 
 func stop(shell *exec.Cmd, alive io.Closer) {
 	_ = alive.Close()
-	_ = shell.Wait() // the exit status only shows the kill
+	_ = shell.Wait() // the exit status reflects only the kill
 }
 
 // await polls until the server answers with any status, or ctx ends.
@@ -150,8 +150,8 @@ func (s *Server) NewBucket(tb testing.TB) string {
 	return "s3://" + name + "/some/prefix?" + query.Encode()
 }
 
-// Folder returns the folder with the objects of a bucket that NewBucket has created, to back up, destroy and restore. Entity
-// tags are in extended attributes, which a copy of the files must keep.
+// Folder returns the folder that holds the objects of a bucket created by NewBucket, to back up, destroy and restore. Entity
+// tags are in extended attributes, which a copy of the files must preserve.
 func (s *Server) Folder(tb testing.TB, location string) string {
 	tb.Helper()
 	u, err := url.Parse(location)

@@ -113,7 +113,7 @@ func TestBadBulkExportsChangeNothing(t *testing.T) {
 			[]string{"no rows of sc-domain:shop.example, only of the site_url sc-domain:other.example"}},
 		{"no header", map[string]string{"a.csv": someSite, "b.csv": noHeader}, []string{"b.csv: it has no header line", "header=true"}},
 		{"other columns", map[string]string{"a.json": `{"data_date":"2025-01-30","clicks":"1"}`},
-			[]string{"a.json: its columns are those of neither table"}},
+			[]string{"a.json: its columns match neither table"}},
 		{"missing column", map[string]string{"a.csv": "data_date,site_url,clicks,sum_top_position\n"}, []string{"a.csv: column search_type is missing"}},
 		{"both kinds", map[string]string{"a.csv": someSite, "b.csv": clitest.CSVHeader + clitest.SomeHistory},
 			[]string{"b.csv has the columns of an archive", "a.csv those of the bulk export"}},
