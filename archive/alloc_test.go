@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// A read of months that are decoded allocates the result, and nothing for each row or month.
+// A read of decoded months allocates the result, and nothing per row or month.
 func TestWarmReadAllocatesLittle(t *testing.T) {
 	const budget = 10
 	h := newTestHistory(t)

@@ -9,7 +9,7 @@ import (
 	"sara/translate"
 )
 
-// benchHistory archives months of a busy property: every day 100 of some 2,000 queries, 100 of some 500 pages, 60 countries, 3
+// benchHistory archives months of a busy property: for every day, 100 of about 2,000 queries, 100 of about 500 pages, 60 countries, 3
 // devices and the total.
 func benchHistory(b *testing.B, months int) (bucket.Bucket, translate.DateRange) {
 	b.Helper()

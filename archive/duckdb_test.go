@@ -20,7 +20,7 @@ import (
 	"sara/translate"
 )
 
-// TestDuckDB installs DuckDB once for all that needs it.
+// TestDuckDB installs DuckDB once for all tests that need it.
 func TestDuckDB(t *testing.T) {
 	duck := duckdbtest.New(t).Rows
 	t.Run("reads the archive and writes importable files", func(t *testing.T) { testDuckDBReads(t, duck) })
@@ -80,7 +80,7 @@ func testDuckDBReads(t *testing.T, duck func(...string) []string) {
 		}
 		want := slices.Clone(records)
 		for i := range want {
-			if f == CSV { // DuckDB guards no formula, so a key that looks like a guarded one loses a quote
+			if f == CSV { // DuckDB does not guard formulas, so a key that looks guarded loses a quote
 				want[i].Key = unguardFormula(want[i].Key)
 			}
 		}
@@ -135,7 +135,7 @@ func testGuideToTheArchive(t *testing.T, duck func(...string) []string) {
 	}
 }
 
-// renderModel puts the location of the dbt source that the guide defines into a model, as dbt-duckdb does.
+// renderModel renders a model as dbt-duckdb does: with the location of the dbt source that the guide defines.
 func renderModel(t *testing.T, model, guide string) string {
 	t.Helper()
 	var defined struct {
@@ -158,7 +158,7 @@ func renderModel(t *testing.T, model, guide string) string {
 
 // testGuideInPandas compiles the guide's program in Python, and runs it where pandas can read Parquet.
 func testGuideInPandas(t *testing.T, root, guide string) {
-	python := "/usr/bin/python3" // which has the packages of the system
+	python := "/usr/bin/python3" // it has the system's packages
 	if _, err := os.Stat(python); err != nil {
 		t.Skip("python3 is not installed")
 	}

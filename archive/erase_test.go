@@ -45,7 +45,7 @@ func (b writtenMeanwhile) Delete(ctx context.Context, name, revision string) err
 	return errors.Join(err, b.Bucket.Delete(ctx, name, revision))
 }
 
-// What another process still writes is left, and the caller must know, or it forgets the property with its history in the bucket.
+// If another process is still writing, an object is left, and the caller must know: otherwise it would forget the property and leave its history.
 func TestEraseSaysWhatIsLeft(t *testing.T) {
 	h := historyOf(t, HistoryConfig{Bucket: writtenMeanwhile{newTestHistory(t).bucket}})
 	if err := h.Merge(t.Context(), testProperty,

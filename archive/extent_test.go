@@ -13,7 +13,7 @@ import (
 	"sara/translate"
 )
 
-// What is known without rows, and where figures begin, agrees with what Read returns.
+// The methods that read no rows, and Begins, agree with Read.
 func TestExtentAgreesWithRead(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for round := range 20 {
@@ -94,7 +94,7 @@ func wantBounds(t *testing.T, h *History, by translate.Dimension, all translate.
 	}
 }
 
-// Another process may remove months that this one has listed, and its listing lasts for some seconds. They are missing days then.
+// Another process may remove months that this one has listed, and the listing is cached for some seconds. Until then their days are missing.
 func TestMonthsThatWereRemovedSinceTheyWereListed(t *testing.T) {
 	b, err := bucket.Open(t.TempDir())
 	if err != nil {
@@ -175,7 +175,7 @@ func (s silent) List(ctx context.Context, prefix string) ([]bucket.Entry, error)
 	return s.Bucket.List(ctx, prefix)
 }
 
-// A store that does not answer is an error: its days are not missing, and nothing was done.
+// A store that does not answer is an error: its days must not look missing, and nothing must be done.
 func TestAnOutageOfTheStoreIsNotTheLackOfDays(t *testing.T) {
 	b, err := bucket.Open(t.TempDir())
 	if err != nil {

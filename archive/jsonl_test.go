@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A cutFile ends with an error of the disk.
+// A cutFile ends with a disk error.
 type cutFile string
 
 var errDisk = errors.New("the disk fails")
@@ -20,7 +20,7 @@ func (f cutFile) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// A line that ends where the file cannot be read is no faulty record.
+// A line that is cut off by a read error is not reported as an invalid record.
 func TestReadRecordsReturnsTheErrorOfTheDisk(t *testing.T) {
 	const line = `{"date":"2024-01-01","dimension":"total","key":"","clicks":1,"impressions":1,"position":1}` + "\n"
 	var last error

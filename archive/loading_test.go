@@ -13,7 +13,7 @@ import (
 	"sara/translate"
 )
 
-// loadOnce has callers get the same key at the same time, the first of them with ctx, and returns their errors, that of the first first, and
+// loadOnce has callers get the same key concurrently, the first of them with ctx. It returns their errors, the first caller's first, and
 // the number of loads.
 func loadOnce(t *testing.T, ctx context.Context, load func(context.Context) error) (errs []error, loads int) {
 	t.Helper()
@@ -36,7 +36,7 @@ func loadOnce(t *testing.T, ctx context.Context, load func(context.Context) erro
 	return errs, loads
 }
 
-// A store that does not answer in time holds all who wait for it equally long.
+// A store that does not answer in time delays all waiters equally.
 func TestALoadThatTimesOutFailsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs, loads := loadOnce(t, t.Context(), func(ctx context.Context) error {
@@ -53,7 +53,7 @@ func TestALoadThatTimesOutFailsForAll(t *testing.T) {
 	})
 }
 
-// A caller that leaves, or whose time is over, takes its load with it: one of the others loads again.
+// If a caller leaves, or its time is over, its load ends with it: one of the others loads again.
 func TestALoadIsRepeatedIfItsCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -79,7 +79,7 @@ type broken struct{ bucket.Bucket }
 
 func (broken) Get(context.Context, string) ([]byte, string, error) { panic("out of range") }
 
-// Months are read on goroutines of their own, where a panic would end the process.
+// Months are read in goroutines of their own, where a panic would end the process.
 func TestAPanicOfALoadReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t)
@@ -103,7 +103,7 @@ type panicking struct{ parquet.RowGroup }
 
 func (panicking) NumRows() int64 { panic("out of range") }
 
-// A table whose decoding has panicked is no empty table to those who ask again.
+// A table whose decoding has panicked must not look empty to later callers.
 func TestATableThatPanickedStaysAnError(t *testing.T) {
 	t.Parallel()
 	o := &object{name: "history.parquet"}

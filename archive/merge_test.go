@@ -355,7 +355,7 @@ func TestDaysListsArchivedDays(t *testing.T) {
 	}
 }
 
-// unreliable is a bucket whose writes fail after a number of them.
+// unreliable is a bucket whose writes fail after a given number of them.
 type unreliable struct {
 	bucket.Bucket
 	puts int
@@ -421,7 +421,7 @@ func (refusing) Put(context.Context, string, []byte, string) (string, error) {
 	return "", bucket.ErrChanged
 }
 
-// forgetful is a bucket that does every write twice, as a client does after an answer that was lost.
+// forgetful is a bucket that does every write twice, as a client does when a response was lost.
 type forgetful struct{ bucket.Bucket }
 
 func (f forgetful) Put(ctx context.Context, name string, data []byte, revision string) (string, error) {

@@ -9,7 +9,7 @@ import (
 	"sara/translate"
 )
 
-// Reads at once number the months of a property together, and each has its own sums.
+// Concurrent reads number the months of a property together, and each has its own sums.
 func TestConcurrentReadsShareTheNumbersOfKeys(t *testing.T) {
 	random := rand.New(rand.NewPCG(21, 22))
 	b := newCounting(t)

@@ -143,7 +143,7 @@ func TestOpenRefusesADamagedOrForeignObject(t *testing.T) {
 	}
 	refuse("with more at the end", append(slices.Clone(data), 0), testProperty, m.month)
 	refuse("of another property", data, "another", m.month)
-	empty := encoded(t, &month{ledger: m.ledger}) // whose rows do not show that they are of other days
+	empty := encoded(t, &month{ledger: m.ledger}) // its rows do not show that they are of other days
 	for n := 1; n <= 24; n++ {
 		refuse("of another month", data, testProperty, m.month.AddMonths(n))
 		refuse("of another month, without rows", empty, testProperty, m.month.AddMonths(n))
@@ -162,7 +162,7 @@ func TestOpenRefusesADamagedOrForeignObject(t *testing.T) {
 	}
 }
 
-// A damaged object concerns the days of its own month only.
+// A damaged object affects only the days of its own month.
 func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
 	h := newTestHistory(t)
 	b := h.bucket
@@ -215,8 +215,8 @@ func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
 	}
 }
 
-// A dimension that does not decode, though its bytes are those that were written, is damage to what is read from it: to its own rows, and to
-// totals that are derived from them.
+// A dimension that does not decode, although its bytes are as written, counts as damage for whatever is read from it: its own rows, and
+// totals derived from them.
 func TestATableThatDoesNotDecodeIsDamage(t *testing.T) {
 	m := smallMonth(t) // the total of the first day is that of its pages
 	h := newTestHistory(t)

@@ -14,7 +14,7 @@ import (
 	"sara/translate"
 )
 
-// parquetWith returns a file with one row, of which one column is of some type.
+// parquetWith returns a file with one row, in which one column has the given type.
 func parquetWith(t *testing.T, column string, node parquet.Node, value parquet.Value) []byte {
 	t.Helper()
 	columns := parquet.Group{"date": parquet.Date(), "dimension": parquet.String(), "key": parquet.String(),
@@ -43,7 +43,7 @@ func parquetWith(t *testing.T, column string, node parquet.Node, value parquet.V
 	return file.Bytes()
 }
 
-// A column may be of any type that has the values of records. No type is read as something else: not a decimal of 3.5, which is stored as
+// A column may have any type that can hold the values of records. No type is misread: not a decimal of 3.5, which is stored as
 // 35 and a scale, nor a number as a day or a text.
 func TestTypesOfParquetColumns(t *testing.T) {
 	read := func(records iter.Seq2[FileRecord, error]) (all []Record, err error) {

@@ -33,7 +33,7 @@ func TestReadEqualsASlowReference(t *testing.T) {
 		start := translate.NewDate(2024, 1, 10) + translate.Date(random.IntN(100)) // in some ranges nothing is archived
 		r := translate.DateRange{Start: start, End: start + translate.Date(random.IntN(70))}
 		by := Dimensions()[random.IntN(5)]
-		if random.IntN(4) == 0 { // months that are in memory are then read with other names than before
+		if random.IntN(4) == 0 { // cached months are then read with other names than before
 			h.names = lru.New[namesKey](lru.Config[*names]{Weight: 1 << 10})
 		}
 		got, err := h.Read(t.Context(), testProperty, by, r, 0)
@@ -84,7 +84,7 @@ func TestReadEqualsASlowReference(t *testing.T) {
 	}
 }
 
-// trailing returns how many days up to end are missing in one run.
+// trailing returns how many consecutive days up to end are missing.
 func trailing(missing []translate.Date, end translate.Date) (n int) {
 	for i := len(missing) - 1; i >= 0 && missing[i] == end-translate.Date(n); i-- {
 		n++
@@ -111,7 +111,7 @@ func reference(days []Day, by translate.Dimension, r translate.DateRange) (rows 
 	archived := make(map[translate.Date]bool)
 	sources := make(map[translate.Date]translate.Dimension)
 	for _, source := range []translate.Dimension{translate.ByQuery, translate.ByPage, translate.ByCountry, translate.ByDevice, by} {
-		for _, d := range days { // the last source that a day has is the best
+		for _, d := range days { // the last source of a day is the best
 			if d.Dimension == source && (source == by || by == translate.ByDate) {
 				sources[d.Date] = source
 			}
@@ -423,8 +423,8 @@ func TestAClockThatWasSetBackBringsNoFormerListing(t *testing.T) {
 	b.expect(t, 0, 1)
 }
 
-// A reader may get an object that is newer than its listing. After a restore from a backup, which keeps the times of files, the listed
-// revision exists again: the newer object must not answer for it.
+// A reader may get an object that is newer than its listing. After a restore from a backup, which preserves file times, the listed
+// revision exists again: the newer object must not be served in its place.
 func TestAnObjectNewerThanItsListingIsNotCachedAsTheListedOne(t *testing.T) {
 	root := t.TempDir()
 	b, err := bucket.Open(root)

@@ -55,7 +55,7 @@ func TestReadRecordsAcceptsVariants(t *testing.T) {
 		"\n{\"position\":3.0, \"key\":\"\\u0061\", \"clicks\":12.0,\"impressions\":1.2e2,\"date\":\"2026-05-01\",\"dimension\":\"query\"}\r\n\n")
 }
 
-// A search term must not be run by the spreadsheet that opens an export. Numbers stay numbers, and an import undoes the guard.
+// A spreadsheet that opens an export must not run a search term. Numbers stay numbers, and an import undoes the guard.
 func TestCSVGuardsFormulas(t *testing.T) {
 	record := func(key string) Record {
 		return Record{Date: day(t, "2026-05-01"), Dimension: translate.ByQuery, Key: key, Clicks: 12, Impressions: 120, Position: 3.5}

@@ -27,7 +27,7 @@ func recordsOf(all []Record) iter.Seq2[Record, error] {
 	}
 }
 
-// readRecords yields the records of a file without their places, which an export does not have.
+// readRecords yields the records of a file without their places, which exported records do not have.
 func readRecords(file string, f Format) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for r, err := range ReadRecords(strings.NewReader(file), int64(len(file)), f) {
@@ -38,7 +38,7 @@ func readRecords(file string, f Format) iter.Seq2[Record, error] {
 	}
 }
 
-// placed numbers records as the lines of a file.
+// placed numbers records like the lines of a file.
 func placed(all []Record) iter.Seq2[FileRecord, error] {
 	return func(yield func(FileRecord, error) bool) {
 		for i, r := range all {
@@ -167,7 +167,7 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 	}
 }
 
-// Days that are built row by row, of which only the best are in memory, are archived as the same days from records are.
+// Days built row by row, with only the top rows in memory, are archived like the same days from records.
 func TestImportDaysEqualsImport(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	first := day(t, "2026-05-30")
@@ -223,7 +223,7 @@ func TestImportDaysEqualsImport(t *testing.T) {
 	}
 }
 
-// Rows that no export can have are refused, and a row that is there already.
+// Rows that no export can have are refused, and so is a row that was already added.
 func TestDayBuilderRefusesInvalidRows(t *testing.T) {
 	for name, add := range map[string]func(b *DayBuilder) error{
 		"more clicks than impressions": func(b *DayBuilder) error { return b.Add([]byte("a"), 2, 1, 3) },
@@ -286,7 +286,7 @@ func TestImportNamesInvalidLines(t *testing.T) {
 	}
 }
 
-// A record is where it starts: the header, empty lines and line ends within quotes count as lines.
+// A record's place is where it starts: the header, empty lines and line ends within quotes count as lines.
 func TestImportErrorsNameTheLineOfTheFile(t *testing.T) {
 	h := newTestHistory(t)
 	until := day(t, "2026-05-31")
@@ -391,7 +391,7 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	}
 	holds("01 query 0", "02 new")
 
-	// But for the last days: they are collected again, whatever they are then.
+	// Days from Provisional on are not final: collected days replace them.
 	bring(ImportOptions{Provisional: first + 4}, "{Rows:2 Days:2 Kept:0 DroppedRows:0 Differing:[]}", of(first+3, "final"), of(first+4, "changing"))
 	for n := range translate.Date(2) {
 		if err := h.Merge(t.Context(), testProperty, []Day{{Date: first + 3 + n, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {

@@ -59,7 +59,7 @@ func TestVerifyFindsDamageAndSetAsideKeepsTheBytes(t *testing.T) {
 	}
 }
 
-// An object that is too large concerns its own month, neither other properties nor the store.
+// An object that is too large affects only its own month, not other properties or the store.
 func TestAnUnusableObjectDoesNotCloseTheStore(t *testing.T) {
 	folder := t.TempDir()
 	b, err := bucket.Open(folder)
@@ -85,7 +85,7 @@ func TestAnUnusableObjectDoesNotCloseTheStore(t *testing.T) {
 	if err := os.Truncate(filepath.Join(folder, objectName(testProperty, good.month)), bucket.MaxObject+1); err != nil {
 		t.Fatal(err)
 	}
-	if h, err = NewHistory(HistoryConfig{Bucket: watched}); err != nil { // which has nothing in memory
+	if h, err = NewHistory(HistoryConfig{Bucket: watched}); err != nil { // with nothing in memory
 		t.Fatal(err)
 	}
 	day := translate.DateRange{Start: good.month, End: good.month}

@@ -175,7 +175,7 @@ func listing(t *testing.T, location string) {
 	}
 }
 
-// increment adds one letter to an object, and retries when another writer was faster.
+// increment adds one letter to an object, and retries if another writer was faster.
 func increment(ctx context.Context, b Bucket, name, letter string) error {
 	for {
 		data, revision, err := b.Get(ctx, name)
@@ -325,7 +325,7 @@ func TestCheckDetectsAStoreWithoutConditions(t *testing.T) {
 	}
 }
 
-// silent is a bucket that does not answer the Put of a number, and those after it.
+// silent is a bucket that does not answer Put number from and those after it.
 type silent struct {
 	Bucket
 	puts *int
@@ -339,7 +339,7 @@ func (s silent) Put(ctx context.Context, name string, data []byte, revision stri
 	return s.Bucket.Put(ctx, name, data, revision)
 }
 
-// A store that does not answer in time has not ignored a condition: a server would refuse to start. Nor is a probe left in it.
+// A store that does not answer in time has not ignored a condition, which would keep a server from starting. No probe is left in it.
 func TestCheckTellsASilentStoreFromOneWithoutConditions(t *testing.T) {
 	for from := 1; from <= 4; from++ {
 		b := open(t, t.TempDir())

@@ -19,7 +19,7 @@ func TestOpenCreatesTheFolderOfABarePath(t *testing.T) {
 	}
 }
 
-// The search terms of customers are not for other users of the machine.
+// Customers' search terms must not be readable by other users of the machine.
 func TestFolderIsPrivate(t *testing.T) {
 	around := t.TempDir()
 	revision := put(t, open(t, filepath.Join(around, "archive")), "a/b/o", "x", "")
@@ -95,7 +95,7 @@ func TestLinksOutOfTheFolderAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A write that fails half-way, here by the limit of the shell on the size of files, leaves the object as it was and nothing beside it.
+// A write that fails halfway, here because of the shell's limit on file sizes, leaves the object as it was, and no other file.
 func TestAFullDiskChangesNothing(t *testing.T) {
 	if location := os.Getenv(locationVariable); location != "" {
 		b := open(t, location)

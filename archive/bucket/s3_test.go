@@ -146,7 +146,7 @@ func TestS3TakesNoPageOfAProxyForTheStore(t *testing.T) {
 	}
 }
 
-// The client makes another attempt after an outage, also if a proxy tells it.
+// The client retries after an outage, even one that a proxy reports.
 func TestS3KeepsTheStatusOfAnOutage(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/bucket/?list-type=2", nil)
 	for status, want := range map[int]bool{http.StatusOK: true, http.StatusNotFound: true, http.StatusBadGateway: false,
@@ -172,7 +172,7 @@ func TestS3DeleteOfAnObjectRemovedInBetween(t *testing.T) {
 	}
 }
 
-// Between the look at an object and its removal another process may change it.
+// Another process may change an object between the check and its removal.
 func TestS3DeletesOnlyTheRevisionThatItHasSeen(t *testing.T) {
 	server := s3test.Start(t)
 	direct, err := url.Parse(server.NewBucket(t))

@@ -126,7 +126,7 @@ func counted(t *testing.T, registry *prometheus.Registry, operation, outcome str
 	return n
 }
 
-// Reads go on while writes fail, such as on a full disk. Nor does a failed write count as the probe of a store whose reads failed.
+// Reads continue while writes fail, as on a full disk. A failed write does not count as the probe of a store whose reads failed.
 func TestFailedWritesDoNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &faultyBucket{}
@@ -161,7 +161,7 @@ func TestFailedWritesDoNotOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// A frozen store holds each operation for the timeout at most. Callers that leave say nothing about it, nor do missing objects.
+// A frozen store delays each operation by at most the timeout. Canceled calls and missing objects do not count as failures.
 func TestBreakerCountsTimeoutsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &faultyBucket{fault: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
@@ -200,7 +200,7 @@ func TestBreakerCountsTimeoutsOnly(t *testing.T) {
 		if _, _, err := w.Get(left, "a"); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		// The caller of the probe has left: the next call is the probe, without another pause.
+		// The probe's caller has left: the next call is the probe, without another pause.
 		b.set(func(context.Context) error { return ErrNotFound })
 		if _, _, err := w.Get(t.Context(), "a"); !errors.Is(err, ErrNotFound) || w.Away() != "" {
 			t.Errorf("%v, away: %q", err, w.Away())
@@ -208,7 +208,7 @@ func TestBreakerCountsTimeoutsOnly(t *testing.T) {
 	})
 }
 
-// An outage shows although nothing uses the store, and so does its end.
+// An outage, and its end, are noticed even if nothing uses the store.
 func TestWatchProbesAnIdleStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &faultyBucket{}

@@ -17,7 +17,7 @@ import (
 	"sara/translate"
 )
 
-// world is an export in files, and what DuckDB finds in it.
+// world is an export in files, and the rows that DuckDB finds in it.
 type world struct {
 	duck   func(...string) []string
 	folder string
@@ -27,7 +27,7 @@ type world struct {
 	expected, logged []string
 }
 
-// TestImportAgreesWithDuckDB makes an export once for all that reads it.
+// TestImportAgreesWithDuckDB makes an export once for all tests that read it.
 func TestImportAgreesWithDuckDB(t *testing.T) {
 	w := newWorld(t)
 	for form := range w.shards {
@@ -174,7 +174,7 @@ func testExportLog(t *testing.T, w *world) {
 }
 
 // testQuery runs the query for BigQuery in DuckDB, which lacks EXPORT DATA, names in backticks, raw strings and two functions.
-// The rows are imported as those of any export of the archive.
+// The rows are imported like those of any export of the archive.
 func testQuery(t *testing.T, w *world) {
 	q := Query{SiteURL: testSite, Dataset: "shop-1.searchconsole", URI: PlaceholderURI,
 		Days: translate.DateRange{Start: FirstExport(), End: translate.NewDate(2026, 1, 1)}}
@@ -267,7 +267,7 @@ func testCorrupt(t *testing.T, w *world) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if i == len(paths)-1 { // the columns are readable, and rows behind them are not
+			if i == len(paths)-1 { // the columns are readable, but the rows after them are not
 				at := len(text) / 3
 				if form == "parquet" {
 					clear(text[at : 2*at])
@@ -288,7 +288,7 @@ func testCorrupt(t *testing.T, w *world) {
 	}
 }
 
-// A day that Search Console published again is newer data in the same tables: Replace takes it.
+// A day that Search Console publishes again is newer data in the same tables: Replace takes it.
 func testRepublished(t *testing.T, w *world) {
 	a := newArchive(t)
 	a.bring(t, options(t, w.shards["parquet"]))
@@ -318,7 +318,7 @@ func testRepublished(t *testing.T, w *world) {
 	compare(t, a.rows(t), want)
 }
 
-// The table by URL alone is of no use without totals, and is of use after them.
+// The table by URL alone is useless without totals, and useful once they exist.
 func testPagesOnly(t *testing.T, w *world) {
 	a := newArchive(t)
 	pages := options(t, filepath.Join(w.folder, "url-[0-9].parquet"))

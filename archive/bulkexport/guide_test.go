@@ -12,7 +12,7 @@ import (
 var exportForm = regexp.MustCompile(
 	"(?s)EXPORT DATA OPTIONS\\(uri='gs://my-bucket/(\\S+)/\\*\\.parquet', [^;]*?\\) AS\\s+(SELECT [^;]*?)`my-project\\.searchconsole\\.(\\w+)`([^;]*);")
 
-// testGuide runs the exports of the guide in DuckDB, and imports the folders that they make as the guide says.
+// testGuide runs the exports of the guide in DuckDB, and imports the resulting folders as the guide says.
 func testGuide(t *testing.T, w *world) {
 	guide, err := os.ReadFile("../../proxy/docs/guides/bigquery.md")
 	if err != nil {

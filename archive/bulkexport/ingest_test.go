@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// importCSV imports a table by property, of which one row of the shop is given, and one that is good.
+// importCSV imports a table by property with two rows of the shop: the given one, and a good one.
 func importCSV(t *testing.T, row string) (*testArchive, error) {
 	t.Helper()
 	const good = "2025-01-28,sc-domain:shop.example,WEB,10,2,5,deu,MOBILE,shoes,false"
@@ -22,7 +22,7 @@ func importCSV(t *testing.T, row string) (*testArchive, error) {
 	return a, err
 }
 
-// A row of the property that no export has is an error that names it: nothing in it counts as zero, and nothing is archived.
+// A row of the property that no real export has is an error that names the row: nothing in it counts as zero, and nothing is archived.
 func TestInvalidRowsAreErrors(t *testing.T) {
 	for row, want := range map[string]string{
 		"2025-02-30,sc-domain:shop.example,WEB,10,2,5,deu,MOBILE,shoes,false":           `row 2: data_date is "2025-02-30", which is not a day`,
@@ -57,9 +57,9 @@ func TestInvalidRowsAreErrors(t *testing.T) {
 	}
 }
 
-// What the archive cannot hold counts in the totals only; rows without impressions, and of days whose figures still change, in nothing.
+// Keys that the archive cannot hold count only in the totals; rows without impressions, and of days whose figures still change, not at all.
 func TestOddRowsCountInTotalsOnly(t *testing.T) {
-	const one, both = "2 10 1.5", "3 40 1.875"   // the figures of the good row, and with those of the other
+	const one, both = "2 10 1.5", "3 40 1.875"   // the figures of the good row, and of both rows
 	for row, want := range map[string][4]string{ // of the country, the device, the query, and the total
 		"2025-01-28,sc-domain:shop.example,web,30,1,30,DEU,mobile,shoes,":                                    {both, both, both, both},
 		"2025-01-28,sc-domain:shop.example,WEB,0,0,0,fra,TABLET,boots,false":                                 {one, one, one, one},

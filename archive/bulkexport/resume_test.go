@@ -30,8 +30,8 @@ func (h *limitedHistory) ImportDays(ctx context.Context, property string, days [
 	return h.testArchive.ImportDays(ctx, property, days, o)
 }
 
-// testInterrupted ends the context at the ends of files and within them. Each import goes on where the one before was, whatever the order in
-// which it is given the files.
+// testInterrupted ends the context at the ends of files and within them. Each import resumes where the one before stopped, whatever the
+// order in which it is given the files.
 func testInterrupted(t *testing.T, w *world) {
 	whole, parts := newArchive(t), newArchive(t)
 	want := whole.bring(t, options(t, w.shards["parquet"]))
@@ -67,7 +67,7 @@ func testInterrupted(t *testing.T, w *world) {
 	}
 }
 
-// testKilled starts from the temporary folder as it was at each moment of an import, as after the end of its process.
+// testKilled starts from the temporary folder as it was at each moment of an import, as if the process had been killed.
 func testKilled(t *testing.T, w *world) {
 	whole := newArchive(t)
 	o := small(options(t, w.shards["parquet"]))
@@ -87,7 +87,7 @@ func testKilled(t *testing.T, w *world) {
 		}
 		o := small(o)
 		o.Temp, o.Progress = moment, hooks{}
-		// What a run that was not finished leaves.
+		// The remains of an unfinished run.
 		if err := os.WriteFile(filepath.Join(moment, "sara-import-"+testProperty, "999999.run"), []byte("torn"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -132,8 +132,8 @@ func testMonths(t *testing.T, w *world) {
 	}
 }
 
-// An archive that lacks a month gets it, although an import that was interrupted has archived it: the month may have been deleted since, or
-// the archive is another one, such as that of a copy of the deployment.
+// An archive that lacks a month gets it even if an interrupted import has archived it: the month may have been deleted since, or
+// this is another archive, such as that of a copy of the deployment.
 func testOtherArchive(t *testing.T, w *world) {
 	whole := newArchive(t)
 	want := whole.bring(t, options(t, w.shards["csv"]))
@@ -149,7 +149,7 @@ func testOtherArchive(t *testing.T, w *world) {
 	}
 }
 
-// An import whose temporary files are gone, as when a program has cleaned up the cache folder, begins anew.
+// An import whose temporary files are gone, for example because a program cleaned up the cache folder, starts over.
 func testLostFiles(t *testing.T, w *world) {
 	whole := newArchive(t)
 	want := whole.bring(t, options(t, w.shards["csv"]))

@@ -16,7 +16,7 @@ import (
 	"sara/translate"
 )
 
-// Sums over many runs, merged several times, are those of a map, and take the memory that was asked for.
+// Sums over many runs, merged several times, equal those of a map, and take no more memory than requested.
 func TestSpillAddsUpAsAMapDoes(t *testing.T) {
 	f, err := openFolder(t.TempDir() + "/sara-import-x")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestSpillAddsUpAsAMapDoes(t *testing.T) {
 	}
 }
 
-// Merging the runs takes minutes when they are many. An import that is interrupted meanwhile stops, and keeps the runs.
+// Merging many runs takes minutes. An import that is interrupted meanwhile stops, and keeps the runs.
 func TestMergeOfRunsIsInterrupted(t *testing.T) {
 	f, err := openFolder(t.TempDir() + "/x")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestSumsAreBounded(t *testing.T) {
 	}
 }
 
-// Two imports of a property at once would share their folder.
+// Two concurrent imports of one property would share their folder.
 func TestFolderIsLocked(t *testing.T) {
 	path := t.TempDir() + "/x"
 	f, err := openFolder(path)

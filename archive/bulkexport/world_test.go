@@ -27,9 +27,9 @@ const (
 	testSite     = "sc-domain:shop.example"
 )
 
-// worldSQL makes the tables of an export with all that is easily read wrong: keys that repeat, letters in either case, null and empty texts,
-// search types other than web, three properties, queries that are withheld, with and without a text, and days of which something is missing:
-// 2025-01-30 has no pages, 01-31 is of other search types only, 02-03 has pages only, and 02-04 to 02-06 have no rows. The log lacks 01-29
+// worldSQL makes the tables of an export with everything that is easily misread: keys that repeat, letters in either case, null and empty
+// texts, search types other than web, three properties, withheld queries, with and without a text, and days with missing parts:
+// 2025-01-30 has no pages, 01-31 has only other search types, 02-03 has only pages, and 02-04 to 02-06 have no rows. The log lacks 01-29
 // and 02-06, the pages of 01-30 and the totals of 02-03.
 func worldSQL() []string {
 	const common = `DATE '2025-01-28' + (CASE WHEN i % 8 = 7 THEN 10 ELSE i % 8 END)::INT AS data_date,
@@ -58,7 +58,7 @@ func worldSQL() []string {
 }
 
 // expectedSQL computes the rows that the archive must have from views of the tables, in the order of an export: a row for each day under
-// each dimension, with a null key where there is none. days of site_known and url_known are known.
+// each dimension, with a null key where there is none. The days of site_known and url_known are the known ones.
 func expectedSQL() []string {
 	return []string{
 		"CREATE VIEW web AS SELECT * FROM site WHERE site_url = '" + testSite +
@@ -121,7 +121,7 @@ func newArchive(t *testing.T) *testArchive {
 	return a
 }
 
-// rows returns all that is archived as expectedSQL does.
+// rows returns everything that is archived, in the form of expectedSQL.
 func (a *testArchive) rows(t *testing.T) (rows []string) {
 	t.Helper()
 	for r, err := range a.Export(t.Context(), testProperty, translate.DateRange{Start: 0, End: translate.NewDate(2100, 1, 1)}) {

@@ -35,7 +35,7 @@ func (a Account) change(action string) change {
 	return change{action: action, subject: a.ID, account: a.ID, details: d}
 }
 
-// CheckAccountName returns the error of AddAccount for a name that it refuses in any database.
+// CheckAccountName returns the error that AddAccount would return for a name that no database accepts.
 func CheckAccountName(name string) error { return checkName("account name", name, maxName) }
 
 // AddAccount adds an account with a plan that lasts through until; nil for no end.

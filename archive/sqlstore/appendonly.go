@@ -10,8 +10,8 @@ import (
 // appendOnlyVersion is the version of the migration that makes the audit log append-only.
 const appendOnlyVersion = 12
 
-// appendOnly returns the migration that makes the database refuse to change the audit log's entries, or to remove them before the
-// end of their retention. It protects against mistakes and against a hole in sara; an owner of the tables can drop the triggers.
+// appendOnly returns the migration that makes the database refuse to change entries of the audit log, or to remove them before the
+// end of their retention. It protects against mistakes and against bugs in sara; an owner of the tables can drop the triggers.
 func (d dialect) appendOnly() *goose.Migration {
 	up := []string{refuseUpdate, refuseDelete}
 	down := []string{"DROP TRIGGER audit_log_update", "DROP TRIGGER audit_log_delete"}
@@ -22,7 +22,7 @@ func (d dialect) appendOnly() *goose.Migration {
 	return goose.NewGoMigration(appendOnlyVersion, &goose.GoFunc{RunTx: runAll(up)}, &goose.GoFunc{RunTx: runAll(down)})
 }
 
-// nowMillis is the database's clock in Unix milliseconds, as an expression. It stands still in a statement.
+// nowMillis is the database's clock in Unix milliseconds, as an expression. It is constant within a statement.
 func (d dialect) nowMillis() string {
 	if d == postgresDialect {
 		return postgresMillis
@@ -41,7 +41,7 @@ func runAll(statements []string) func(context.Context, *sql.Tx) error {
 	}
 }
 
-// One statement each, because not every driver takes several at once.
+// One statement each, because not every driver accepts several at once.
 const (
 	sqliteMillis   = "(unixepoch() * 1000)"
 	postgresMillis = "(extract(epoch FROM now()) * 1000)"

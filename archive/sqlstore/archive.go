@@ -14,7 +14,7 @@ import (
 type ArchiveState struct {
 	PropertyID  string
 	First, Last *translate.Date // first and last archived day; nil while nothing is archived
-	// Gaps are the months between them that were never archived, each its first day, in order; nil if that is not recorded.
+	// Gaps are the months between them that were never archived, each as its first day, in order; nil if that is not recorded.
 	Gaps          []translate.Date
 	CollectedAt   *time.Time // start of the last run that completed; nil for never
 	CooldownUntil *time.Time // no calls to its site until then; nil for no cooldown
@@ -44,7 +44,7 @@ func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveSta
 }
 
 // SaveArchiveState replaces the state of a property's archive. It cleans the note. Generation stays the same; Edition advances if
-// the range of archived days has changed, which the API serves.
+// the range of archived days, which the API serves, has changed.
 func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		before, err := one(ctx, tx, scanArchiveState, selectArchiveState, a.PropertyID)
@@ -74,7 +74,7 @@ func isSameDay(a, b *translate.Date) bool { return a == b || a != nil && b != ni
 // An ArchivableProperty is a property with its account's plan and the state of its archive.
 type ArchivableProperty struct {
 	Property
-	Plan  string       // of the account that its workspace belongs to
+	Plan  string       // of the account that owns its workspace
 	State ArchiveState // only PropertyID is set if it was never collected
 }
 
@@ -94,7 +94,7 @@ func scanArchivable(row scanner) (p ArchivableProperty, err error) {
 	return p, err
 }
 
-// ArchivableProperties returns all properties ordered by name, archived and unreadable ones too, with plan and state.
+// ArchivableProperties returns all properties ordered by name, including archived and unreadable ones, with plan and state.
 func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty, error) {
 	properties, err := all(ctx, s.overview, scanArchivable, selectArchivable+byName)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty,
 	return properties, nil
 }
 
-// ArchivableProperty returns one of ArchivableProperties; false if there is no property with the id.
+// ArchivableProperty returns one of ArchivableProperties; false if no property has the ID.
 func (s *Store) ArchivableProperty(ctx context.Context, id string) (ArchivableProperty, bool, error) {
 	p, err := one(ctx, s.overview, scanArchivable, selectArchivable+"WHERE p.id = $1", id)
 	if errors.Is(err, sql.ErrNoRows) {

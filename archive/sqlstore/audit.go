@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// An AuditEntry is one administrative change, as it was recorded in its transaction. Entries can neither be changed, nor be removed
+// An AuditEntry is one administrative change, as recorded in its transaction. Entries cannot be changed, nor removed
 // before the end of their retention.
 type AuditEntry struct {
 	ID        string
 	At        time.Time
 	Actor     string // who made the change, such as cli:root
 	Action    string // such as key.create
-	Subject   string // id of what was changed, which may exist no longer
-	AccountID string // to which it belongs; empty if to none
+	Subject   string // id of what was changed, which may no longer exist
+	AccountID string // owner of the subject; empty if none
 	Details   json.RawMessage
 }
 
-// A change is what an administrative write did. The zero value did nothing, and is not recorded.
+// A change is what an administrative write did. The zero value is no change, and is not recorded.
 type change struct {
 	action    string
 	subject   string  // id of what was changed
-	account   string  // id of its account; empty if workspace says so
+	account   string  // id of its account; empty if workspace identifies it
 	workspace string  // id of its workspace, which still exists at the end of the transaction
 	details   details // for people; never a secret
 }
@@ -32,7 +32,7 @@ type change struct {
 // details are names and values of a change.
 type details map[string]any
 
-// record adds a change to the audit log, in the transaction of the change, and removes what has reached the end of its retention.
+// record adds a change to the audit log, in the transaction of the change, and removes entries past their retention.
 func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
 	if c.action == "" {
 		return nil
@@ -55,7 +55,7 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", c.action, err)
 	}
-	// By the database's clock, like the trigger: if this process' clock were ahead, the trigger would refuse, and the change fail.
+	// By the database's clock, like the trigger: if this process's clock were ahead, the trigger would refuse, and the change would fail.
 	if _, err := tx.ExecContext(ctx, "DELETE FROM audit_log WHERE keep_until <= "+s.dialect.nowMillis()); err != nil {
 		return fmt.Errorf("remove old entries of the audit log: %w", err)
 	}
@@ -67,7 +67,7 @@ type AuditFilter struct {
 	Account string     // name or id; a removed account only by its id. Empty: all
 	Since   *time.Time // nil: from the first
 	Before  string     // the id of an entry: only older ones; empty: from the newest
-	Limit   int        // the most entries
+	Limit   int        // maximum number of entries
 }
 
 // AuditLog lists entries of the audit log, newest first.

@@ -96,8 +96,8 @@ func testAuditAppendOnly(t *testing.T, f *fixture) {
 	equal(t, len(f.audited(AuditFilter{})), 1)
 }
 
-// Entries are removed by the first change after their retention. The clock of the database cannot be moved, so that of the
-// store begins in the past.
+// Entries are removed by the first change after their retention. The database's clock cannot be moved, so the
+// store's clock begins in the past.
 func testAuditRetention(t *testing.T, f *fixture) {
 	f.time = time.Now().Add(-2 * DefaultAuditRetention)
 	f.account("old", "pro")

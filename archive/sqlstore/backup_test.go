@@ -89,7 +89,7 @@ func schemaOf(f *fixture) (int64, error) {
 	return version, err
 }
 
-// A table that a later migration adds has to be in the dump, after those that it refers to.
+// A table that a later migration adds must be in the dump, after those that it refers to.
 func TestDumpHasAllTables(t *testing.T) {
 	f := newFixture(t, "sqlite::memory:")
 	tables := value(all(f.ctx, f.changes, scalar[string], "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"))(t)

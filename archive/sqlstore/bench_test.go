@@ -10,8 +10,8 @@ import (
 	"sara/archive/sqlstore/pgtest"
 )
 
-// BenchmarkServing measures the reads of a request for a person with properties in 10 workspaces. SARA_BENCH_PROPERTIES sets their
-// number in each, 10 by default: to add 1,000 takes half a minute for each database.
+// BenchmarkServing measures the reads of a request for a person with properties in 10 workspaces. SARA_BENCH_PROPERTIES sets the
+// number in each, 10 by default: adding 1,000 takes half a minute for each database.
 func BenchmarkServing(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkServing(b, "sqlite:"+filepath.Join(b.TempDir(), "sara.db")) })
 	b.Run("postgres", func(b *testing.B) { benchmarkServing(b, pgtest.Start(b).NewDatabase(b)) })

@@ -12,7 +12,7 @@ import (
 	"sara/policy"
 )
 
-// Kinds of upstream credentials, as they are named in Google's JSON.
+// Kinds of upstream credentials, named as in Google's JSON.
 const (
 	ServiceAccount = "service_account"
 	AuthorizedUser = "authorized_user"
@@ -27,7 +27,7 @@ type Connection struct {
 	WorkspaceName string
 	Name          string // unique in its workspace
 	Kind          string // ServiceAccount or AuthorizedUser
-	Identity      string // e-mail address of the service account or the Google account; the OAuth client's id if the latter is unknown
+	Identity      string // e-mail address of the service account or the Google account; the OAuth client's ID if the address is unknown
 	CreatedAt     time.Time
 }
 
@@ -49,7 +49,7 @@ func (c Connection) change(action string) change {
 }
 
 // AddConnection adds a connection to a workspace. The credentials are the JSON of a service account or an authorized user as Google
-// issues it, and are stored encrypted. The default name is the identity, with a number if that is in use.
+// issues it, and are stored encrypted. The default name is the identity, with a number if it is already in use.
 func (s *Store) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (Connection, error) {
 	kind, identity, err := readCredentials(credentials)
 	if err != nil {
@@ -163,7 +163,7 @@ func findConnection(ctx context.Context, q querier, reference string) (Connectio
 }
 
 // SetConnectionHealth records whether the upstream accepts a revision of a connection's credentials, and if not, why. changed
-// reports a transition: of many replicas that see the same failure, only one gets true. An unhealthy connection keeps its first
+// reports a transition: if many replicas see the same failure, only one gets true. An unhealthy connection keeps its first
 // note. If the credentials have been replaced since, nothing changes.
 func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int, healthy bool, note string) (changed bool, err error) {
 	now := s.clock()

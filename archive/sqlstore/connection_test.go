@@ -37,7 +37,7 @@ func testConnections(t *testing.T, f *fixture) {
 	_, err = f.Credentials(f.ctx, "nothing")
 	refused[*NotFoundError](t, err)
 
-	// Sealing is randomized, and bound to the connection's id.
+	// Sealing is randomized, and bound to the connection's ID.
 	one, two := value(f.seal("a", credentials))(t), value(f.seal("a", credentials))(t)
 	if string(one) == string(two) {
 		t.Error("two seals of one text are equal")
@@ -117,7 +117,7 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	equal(t, value(other.Sealing(f.ctx, 5))(t), unopened)
 	unopened.Unopened.First = unopened.Unopened.First[:1]
 	equal(t, value(other.Sealing(f.ctx, 1))(t), unopened)
-	// Without a key, the credentials still name the one that they need.
+	// Without a key, the credentials still name the key that they need.
 	unopened.Keys, unopened.Unopened.First[0].Err = unopened.Keys[1:], noKeyToOpen(current)
 	equal(t, value(without.Sealing(f.ctx, 1))(t), unopened)
 	equal(t, unopened.Checked(), false)
@@ -193,7 +193,7 @@ func testPropertyAccess(t *testing.T, f *fixture) {
 	refused[*NotFoundError](t, err)
 }
 
-// A name that is derived from a long one is truncated between characters.
+// A name derived from a long one is truncated between characters.
 func TestADerivedNameIsText(t *testing.T) {
 	taken := 0
 	name, err := firstFree("connection", "", "a"+strings.Repeat("ж", 150)+"@example.com", 150, func(string) (int64, error) {

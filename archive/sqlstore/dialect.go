@@ -20,7 +20,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// dialect is the kind of database of a Store, by its name for users.
+// dialect is the kind of a Store's database, under the name shown to users.
 type dialect string
 
 const (
@@ -35,16 +35,16 @@ func openSQLite(path string, c Config) (p pools, err error) {
 	if path == "" {
 		return p, &InputError{"database URL", "sqlite: must be followed by a path"}
 	}
-	// A transaction takes the write lock when it begins (immediate), so that it waits for the lock instead of failing halfway.
+	// A transaction takes the write lock when it begins (immediate), so it waits for the lock instead of failing halfway.
 	options := "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)" +
-		"&_pragma=recursive_triggers(1)" + // REPLACE deletes: the audit log refuses that only if deletions of REPLACE fire triggers
+		"&_pragma=recursive_triggers(1)" + // the audit log can refuse the deletions of REPLACE only if they fire triggers
 		"&_pragma=synchronous(NORMAL)&_pragma=mmap_size(268435456)" // mmap: index walks copy no pages
 	if path == ":memory:" {
 		db, err := sql.Open("sqlite", "file::memory:"+options)
 		if err != nil {
 			return p, fmt.Errorf("open a database in memory: %w", err)
 		}
-		db.SetMaxOpenConns(1) // each connection has a database of its own
+		db.SetMaxOpenConns(1) // each connection would have its own database
 		return onePool(db), nil
 	}
 	if err := createPrivate(path); err != nil {
@@ -83,9 +83,9 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// openPostgres opens pools that work through a pooler in transaction mode too, such as PgBouncer: there, what belongs to a session
-// reaches another session with the next transaction. So statements are described once and kept unnamed, and no lock belongs to a
-// session.
+// openPostgres opens pools that also work through a pooler in transaction mode, such as PgBouncer. There, a transaction may run in
+// another session than the one before it, so session state is lost or leaks to others. So statements are described once and kept
+// unnamed, and no lock belongs to a session.
 func openPostgres(c Config) (p pools, session string, err error) {
 	config, err := pgx.ParseConfig(c.URL)
 	if err != nil {
@@ -112,8 +112,8 @@ func openPostgres(c Config) (p pools, session string, err error) {
 	return p, session, err
 }
 
-// takePoolParameters removes the parameters of pgx's own pool from those for the server, which would refuse them, and returns
-// pool_max_conns, or 0 without it.
+// takePoolParameters removes the parameters of pgx's own pool, which the server would refuse, and returns pool_max_conns, or 0 if it
+// is absent.
 func takePoolParameters(parameters map[string]string) (connections int, err error) {
 	for name, value := range parameters {
 		switch {
@@ -121,12 +121,12 @@ func takePoolParameters(parameters map[string]string) (connections int, err erro
 			continue
 		case name != "pool_max_conns":
 			return 0, &InputError{"database URL", "it has the parameter " + name +
-				", which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"}
+				", which sara does not support: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"}
 		}
 		connections, err = strconv.Atoi(value)
 		if err != nil || connections < MinConnections || connections > MaxConnections {
 			return 0, &InputError{"database URL",
-				fmt.Sprintf("pool_max_conns=%.20q is not a number of %d to %d: correct it, or remove it and set SARA_DATABASE_CONNECTIONS",
+				fmt.Sprintf("pool_max_conns=%.20q is not a number from %d to %d: correct it, or remove it and set SARA_DATABASE_CONNECTIONS",
 					value, MinConnections, MaxConnections)}
 		}
 		delete(parameters, name)

@@ -24,10 +24,10 @@ type DiscoveredSitemap struct {
 type DiscoveredURL struct {
 	URL      string  // at most 2,048 characters of printable ASCII
 	Clicks   int64   // its importance
-	Sitemaps []int32 // indexes into Discovery.Sitemaps of those that contain it, ascending
+	Sitemaps []int32 // indexes into Discovery.Sitemaps of the sitemaps that contain it, ascending
 }
 
-// A Discovery is everything to track of a property.
+// A Discovery is everything to track for a property.
 type Discovery struct {
 	At       time.Time
 	Source   string // sitemap, performance or sitemap+performance; empty if nothing was found
@@ -56,8 +56,8 @@ func (d *Discovery) check() error {
 	return nil
 }
 
-// SaveDiscovery replaces the tracked URLs and sitemaps of a property. URLs that stay tracked keep their inspections, published and
-// staged; those of dropped URLs are deleted. Readers see all of the change or nothing.
+// SaveDiscovery replaces the tracked URLs and sitemaps of a property. URLs that stay tracked keep their published and staged
+// inspections; those of dropped URLs are deleted. Readers see the whole change or nothing.
 //
 // The first discovery of 100,000 URLs holds SQLite's write lock for several seconds; later ones write only differences.
 func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discovery) error {
@@ -67,7 +67,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discover
 	}
 	if err == nil {
 		err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
-			// Updating the revision first locks the row, and so serializes discovery and publication of a property.
+			// Updating the revision first locks the row, which serializes discovery and publication for a property.
 			number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, discovered_at = $1,"+
 				" source = $2, urls = $3, capped = $4 WHERE property_id = $5 RETURNING number",
 				d.At.UnixMilli(), d.Source, len(d.URLs), d.Capped, propertyID)
@@ -102,7 +102,7 @@ func scanTracked(row scanner) (u trackedURL, err error) {
 	return u, err
 }
 
-// saveURLs replaces the URLs of a property with urls, of which the i-th is in the sitemap set sets[i]. It writes only differences.
+// saveURLs replaces the URLs of a property with urls; the i-th is in the sitemap set sets[i]. It writes only differences.
 func saveURLs(ctx context.Context, tx *sql.Tx, number int32, urls []DiscoveredURL, sets []int32) error {
 	tracked, err := allWithin(ctx, bulkLimit, tx, scanTracked, "SELECT url, clicks, sitemaps FROM indexed_urls WHERE number = $1", number)
 	if err != nil {
@@ -134,7 +134,7 @@ func saveURLs(ctx context.Context, tx *sql.Tx, number int32, urls []DiscoveredUR
 			return fmt.Errorf("delete %d URLs: %w", len(dropped), err)
 		}
 	}
-	// In index order, so that neighbouring rows are written together.
+	// In index order, so neighbouring rows are written together.
 	slices.SortFunc(changed, func(a, b []any) int { return bytes.Compare(a[1].([]byte), b[1].([]byte)) })
 	err = eachBatch(changed, func(values string, args []any) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO indexed_urls (number, url, folded, clicks, sitemaps) VALUES "+values+
@@ -159,10 +159,10 @@ func foldedURL(url []byte) any {
 	return folded
 }
 
-// maxBatch is how many rows one statement carries. Even of the widest table, their values stay below the limits of both databases.
+// maxBatch is how many rows one statement carries. Even for the widest table, their values stay below the limits of both databases.
 const maxBatch = 250
 
-// eachBatch calls do for batches of rows, with the placeholders of a VALUES list and the arguments. All rows have one length.
+// eachBatch calls do for batches of rows, with the placeholders of a VALUES list and the arguments. All rows have the same length.
 func eachBatch(rows [][]any, do func(values string, args []any) error) error {
 	for batch := range slices.Chunk(rows, maxBatch) {
 		var values strings.Builder

@@ -15,12 +15,12 @@ import (
 const (
 	// backupLimit bounds the transaction of a dump or a load.
 	backupLimit = 4 * time.Hour
-	// longestDumpLine bounds a row of a dump. Credentials and notes have some kilobytes at most.
+	// longestDumpLine bounds a row of a dump. Credentials and notes have at most a few kilobytes.
 	longestDumpLine = 16 << 20
 )
 
-// dumpedTables lists the tables of a dump, each after those that it refers to. Leases, which end by themselves, and what status counts
-// again are left out.
+// dumpedTables lists the tables of a dump, each after those that it refers to. Left out are leases, which expire by themselves, and the
+// status look, which is counted again.
 func dumpedTables() []string {
 	return []string{"accounts", "people", "workspaces", "memberships", "connections", "properties", "property_shares", "api_keys",
 		"brand_terms", "page_groups", "annotations", "usage_counts", "replica_usage", "archive_states", "index_states", "index_sitemaps",
@@ -29,11 +29,11 @@ func dumpedTables() []string {
 }
 
 // A dumpedTable is the line of a dump before the rows of a table, which are JSON arrays. Both databases have the same tables, so a dump
-// of one can be loaded into the other.
+// of either can be loaded into the other.
 type dumpedTable struct {
 	Table   string   `json:"table"`
 	Columns []string `json:"columns"`
-	Kinds   []string `json:"kinds"` // of the columns: text, integer, boolean or bytes, which are in base64
+	Kinds   []string `json:"kinds"` // of the columns: text, integer, boolean or bytes (in base64)
 }
 
 // A Dump describes what Store.Dump wrote.
@@ -43,8 +43,8 @@ type Dump struct {
 	Rows   map[string]int // by table
 }
 
-// Dump writes the rows of all tables, as they are at one moment, while others write. Stored credentials stay sealed. The memory that it
-// takes does not depend on the number of rows.
+// Dump writes a consistent snapshot of the rows of all tables while others write. Stored credentials stay sealed. Its memory use does not
+// depend on the number of rows.
 func (s *Store) Dump(ctx context.Context, w io.Writer) (Dump, error) {
 	current, known, err := s.SchemaVersion(ctx)
 	if err == nil && current != known {
@@ -131,7 +131,7 @@ func describe(table string, rows *sql.Rows) (dumpedTable, error) {
 	return head, nil
 }
 
-// dumpValue returns the JSON of a value. The databases' drivers differ in how they return it.
+// dumpValue returns the JSON of a value. The databases' drivers return it in different forms.
 func dumpValue(kind string, value any) (any, error) {
 	switch v := value.(type) {
 	case nil:

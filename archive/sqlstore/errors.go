@@ -11,19 +11,19 @@ import (
 var (
 	// ErrNotFound matches every NotFoundError in errors.Is.
 	ErrNotFound = errors.New("not found")
-	// ErrNoSecretKey: the store was opened without a key, so credentials can be neither stored nor read. What to do depends on
-	// whether there are credentials already: errors that match it say so.
+	// ErrNoSecretKey: the store was opened without a key, so credentials can be neither stored nor read. The remedy depends on
+	// whether there are credentials already; the errors that match it explain it.
 	ErrNoSecretKey = errors.New("no secret key")
 	// ErrWrongSecretKey matches every WrongKeyError in errors.Is.
 	ErrWrongSecretKey = errors.New("no secret key opens them")
-	// ErrNotOpen: the database has not yet answered a store of New, or not with a schema that this program knows.
+	// ErrNotOpen: for a store of New, the database has not answered yet, or its schema is not one that this program knows.
 	ErrNotOpen = errors.New("the database is not open yet")
 )
 
-// A WrongKeyError is stored credentials that no secret key opens: they were sealed with another key, or are damaged. It matches
+// A WrongKeyError means that no secret key opens stored credentials: they were sealed with another key, or are damaged. It matches
 // ErrWrongSecretKey.
 type WrongKeyError struct {
-	Key keyring.ID // which sealed them; zero: not known, or they are damaged
+	Key keyring.ID // the key that sealed them; zero: unknown, or they are damaged
 }
 
 func (e *WrongKeyError) Error() string {
@@ -38,12 +38,12 @@ func (e *WrongKeyError) Error() string {
 // Is reports whether target is ErrWrongSecretKey.
 func (e *WrongKeyError) Is(target error) bool { return target == ErrWrongSecretKey }
 
-// noKeyToSeal returns the ErrNoSecretKey of credentials that are to be stored.
+// noKeyToSeal returns the ErrNoSecretKey for credentials that are to be stored.
 func noKeyToSeal() error {
 	return fmt.Errorf("%w: set SARA_SECRET_KEY to 32 random bytes in base64, for example the output of `openssl rand -base64 32`", ErrNoSecretKey)
 }
 
-// noKeyToOpen returns the ErrNoSecretKey of credentials that a key has sealed: a new key would not open them.
+// noKeyToOpen returns the ErrNoSecretKey for credentials that a key has already sealed: a new key would not open them.
 func noKeyToOpen(by keyring.ID) error {
 	if by == (keyring.ID{}) {
 		return fmt.Errorf("%w: set SARA_SECRET_KEY to the key that sealed them, not to a new one", ErrNoSecretKey)
@@ -51,7 +51,7 @@ func noKeyToOpen(by keyring.ID) error {
 	return fmt.Errorf("%w: set SARA_SECRET_KEY to the key that sealed them, %s, not to a new one", ErrNoSecretKey, by)
 }
 
-// An InputError is an invalid value from the caller, whatever is stored.
+// An InputError is a value from the caller that is invalid whatever is stored.
 type InputError struct {
 	Field  string // the name of the value for users, such as "e-mail"
 	Reason string
@@ -59,7 +59,7 @@ type InputError struct {
 
 func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
 
-// A ConflictError is a value that is valid, but does not fit what is stored.
+// A ConflictError is a value that is valid but conflicts with what is stored.
 type ConflictError struct {
 	Field  string // the name of the value for users, such as "workspace"
 	Reason string
@@ -107,18 +107,18 @@ type ExistsError struct {
 
 func (e *ExistsError) Error() string { return fmt.Sprintf("%s %q already exists", e.Kind, e.Name) }
 
-// A SchemaError is a database schema of a newer version of the program.
+// A SchemaError means that the database's schema is of a newer version of the program.
 type SchemaError struct {
 	Current int64 // version of the database's schema
 	Known   int64 // the latest version that this program knows
 }
 
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("the database has schema version %d, and this program knows versions up to %d: "+
+	return fmt.Sprintf("the database has schema version %d, but this program knows versions only up to %d: "+
 		"run the newer program, or restore the backup from before its migration", e.Current, e.Known)
 }
 
-// A KeyLimitError is an account that has as many working keys as its plan allows.
+// A KeyLimitError means that an account already has as many working keys as its plan allows.
 type KeyLimitError struct {
 	Account string // the account's name
 	Plan    string

@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// Cover records the first and the last archived day, nil if there is none, and the months between them of which no day is archived.
+// Cover records the first and the last archived day, nil if there is none, and the months between them without an archived day.
 // Such a month is a gap, unless it is known to have been archived before: then it has been lost.
 func (a *ArchiveState) Cover(first, last *translate.Date, empty []translate.Date) {
 	gaps := make([]translate.Date, 0, len(empty))
@@ -20,14 +20,14 @@ func (a *ArchiveState) Cover(first, last *translate.Date, empty []translate.Date
 	a.First, a.Last, a.Gaps = first, last, gaps
 }
 
-// HadMonth reports whether a day of a month, which is named by its first day, is known to have been archived.
+// HadMonth reports whether any day of a month, which is given by its first day, is known to have been archived.
 func (a *ArchiveState) HadMonth(month translate.Date) bool {
 	end := month.AddMonths(1)
 	if a.First == nil || a.Last == nil || end <= *a.First || month > *a.Last {
 		return false
 	}
 	if month <= *a.First || end > *a.Last {
-		return true // it has the first day, or the last
+		return true // it contains the first or the last archived day
 	}
 	return a.Gaps != nil && !slices.Contains(a.Gaps, month)
 }

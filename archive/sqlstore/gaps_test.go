@@ -6,7 +6,7 @@ import (
 	"sara/translate"
 )
 
-// An empty month is a gap unless it was archived before. Where gaps were not recorded, only the first and the last month were for sure.
+// An empty month is a gap unless it was archived before. If gaps were not recorded, only the first and the last month are certain.
 func TestGapsAreMonthsThatWereNeverArchived(t *testing.T) {
 	day := func(text string) *translate.Date {
 		d, err := translate.ParseDate(text)

@@ -14,8 +14,8 @@ import (
 	"sara/translate"
 )
 
-// BenchmarkIndexedURLs measures pages of a property, and of one of a tenth of its size. SARA_BENCH_URLS sets its number of URLs,
-// 2,000 by default: seeding 100,000, the service's limit, takes some ten seconds for each database.
+// BenchmarkIndexedURLs measures pages of a property, and of one a tenth of its size. SARA_BENCH_URLS sets its number of URLs,
+// 2,000 by default: seeding 100,000, the service's limit, takes about ten seconds for each database.
 func BenchmarkIndexedURLs(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkIndexedURLs(b, "sqlite:"+filepath.Join(b.TempDir(), "sara.db")) })
 	b.Run("postgres", func(b *testing.B) { benchmarkIndexedURLs(b, pgtest.Start(b).NewDatabase(b)) })
@@ -139,7 +139,7 @@ func seedURLs(f *fixture, propertyID string, n int) {
 	f.publish(propertyID)
 }
 
-// stageAll stages many inspections in one statement each batch.
+// stageAll stages many inspections, one statement per batch.
 func stageAll(f *fixture, propertyID string, rows [][]any) {
 	f.t.Helper()
 	tx := value(f.pools.jobs.BeginTx(f.ctx, nil))(f.t)

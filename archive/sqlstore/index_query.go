@@ -17,14 +17,14 @@ type IndexQuery struct {
 	Bucket        translate.Bucket
 	CoverageState string // exactly as IndexSummary shows it
 	SitemapPath   string
-	Contains      string // a substring of the URL without wildcards, ASCII case-insensitive, otherwise percent-encoded
+	Contains      string // a substring of the URL without wildcards: ASCII case-insensitive, other characters percent-encoded
 	// Order is by importance, url, last_crawl_time or last_inspected_at. Ties are ordered by URL. URLs that were never crawled come
 	// last in both directions.
 	Order         translate.Order
 	Limit, Offset int
 }
 
-// An IndexedPage is a page of inspections and their total, from one consistent state.
+// An IndexedPage is a page of inspections and their total, from one snapshot.
 type IndexedPage struct {
 	State     IndexState
 	Inspected int // inspected URLs of the property
@@ -33,7 +33,7 @@ type IndexedPage struct {
 }
 
 const (
-	// maxReadings bounds the retries when a publication comes between reading the rows and reading the total.
+	// maxReadings bounds the retries when a publication happens between reading the rows and reading the total.
 	maxReadings = 10
 	// neverRevised is the revision of a property that was never inspected.
 	neverRevised = -1
@@ -71,7 +71,7 @@ func (s *Store) readConsistentPage(ctx context.Context, propertyID string, q Ind
 	return IndexedPage{}, fmt.Errorf("a publication interrupted each of %d attempts", maxReadings)
 }
 
-// indexOrder returns the sort key before the URL, which a covering index has.
+// indexOrder returns the sort key that precedes the URL in the order, and that a covering index has.
 func indexOrder(o translate.Order) (key string, err error) {
 	columns := [2]string{}
 	switch o.By {
@@ -92,7 +92,7 @@ func indexOrder(o translate.Order) (key string, err error) {
 	return columns[0], nil
 }
 
-// indexConditions returns the WHERE clause on indexed_urls and its arguments. Without Contains it fits index_counts too, which
+// indexConditions returns the WHERE clause on indexed_urls and its arguments. Without Contains, it also fits index_counts, which
 // has the same columns except those of the URL.
 func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, args []any) {
 	// The first two conditions match the partial indexes.
@@ -108,7 +108,7 @@ func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, 
 		add("label = (SELECT number FROM coverage_labels WHERE label = $n)", cleanLabel(q.CoverageState))
 	}
 	if q.SitemapPath != "" {
-		// IS TRUE keeps PostgreSQL from turning this into a join, which would lose the index order and sort.
+		// IS TRUE keeps PostgreSQL from turning this into a join, which would lose the index order and need a sort.
 		add("(sitemaps IN (SELECT m.sitemaps FROM index_sitemaps p JOIN index_sitemap_sets m ON m.number = p.number"+
 			" AND m.sitemap = p.sitemap WHERE p.number = "+indexNumber+" AND p.path = $n)) IS TRUE", []byte(q.SitemapPath))
 	}
@@ -153,8 +153,8 @@ type keyset struct {
 	url []byte
 }
 
-// countQuery returns a query for the total, after a page with a number of rows and the last of them was read. The total comes from
-// the precomputed counts. For a substring search it is counted by an index walk, only over the rows after the page.
+// countQuery returns a query for the total, to run after a page of rows was read; last is its last row. The total comes from
+// the precomputed counts. For a substring search it is counted by an index walk over only the rows after the page.
 func countQuery(q IndexQuery, order, where string, args []any, rows int, last keyset) (count string, _ []any) {
 	const walk = "SELECT count(*) FROM indexed_urls WHERE "
 	switch {
@@ -178,7 +178,7 @@ func countQuery(q IndexQuery, order, where string, args []any, rows int, last ke
 		q.Offset+rows, walk, where, column, after, n+1, n+2), append(args, last.key, last.url)
 }
 
-// readTotal returns a page without its rows, and the revision of the state it has read. count is a query for the total.
+// readTotal returns a page without its rows, and the revision of the state it read. count is a query for the total.
 func (s *Store) readTotal(ctx context.Context, count string, args []any) (page IndexedPage, revision int64, err error) {
 	_, err = one(ctx, s.indexing, func(row scanner) (none struct{}, err error) {
 		return none, row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
@@ -206,7 +206,7 @@ func pageQuery(order, where string, args int) string {
 	return fmt.Sprintf(selectPage, column, inner, where, args-1, args, outer)
 }
 
-// readRows returns the rows of a page, the keyset of the last one, and the revision of the state it has read. The last two args are
+// readRows returns the rows of a page, the keyset of the last one, and the revision of the state it read. The last two args are
 // the limit and the offset.
 func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []Inspection, last keyset, revision int64, err error) {
 	revision = neverRevised

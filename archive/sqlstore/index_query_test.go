@@ -209,7 +209,7 @@ func testIndexedURLs(t *testing.T, f *fixture) {
 	}
 }
 
-// Successive pages make up the whole list, regardless of inspections that are staged in between.
+// Successive pages add up to the whole list, whatever inspections are staged in between.
 func testStablePages(t *testing.T, f *fixture) {
 	site, w := f.indexed(), newWorld(f, 3)
 	f.discover(site.ID, w.rediscover(200))
@@ -240,7 +240,7 @@ func testStablePages(t *testing.T, f *fixture) {
 	}
 }
 
-// A read during a publication is consistent: all its parts are from before or all from after it.
+// A read during a publication is consistent: all its parts are from before it, or all from after it.
 func testPublishingReaders(t *testing.T, f *fixture) {
 	site := f.indexed()
 	urls := numbered("https://example.com/%d", 20)

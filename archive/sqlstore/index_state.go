@@ -101,7 +101,7 @@ func (s *Store) number(ctx context.Context, find, add, key string, rest ...any) 
 // An InspectableProperty is a property with its account's plan and its index state.
 type InspectableProperty struct {
 	Property
-	Plan  string     // of the account that its workspace belongs to
+	Plan  string     // of the account that owns its workspace
 	Index IndexState // only PropertyID is set if it was never inspected
 }
 
@@ -116,7 +116,7 @@ func scanInspectable(row scanner) (p InspectableProperty, err error) {
 	return p, err
 }
 
-// InspectableProperties returns all properties ordered by name, archived and unreadable ones too, with plan and state.
+// InspectableProperties returns all properties ordered by name, including archived and unreadable ones, with plan and state.
 func (s *Store) InspectableProperties(ctx context.Context) ([]InspectableProperty, error) {
 	properties, err := all(ctx, s.overview, scanInspectable, selectInspectable+byName)
 	if err != nil {

@@ -24,7 +24,7 @@ type SitemapRollup struct {
 	URLs       int // tracked
 	Inspected  int // of those
 	Indexed    int // of those
-	NotIndexed int // of those inspected, for any reason; the others are unknown to the upstream
+	NotIndexed int // of those inspected, for any reason; the rest are unknown to the upstream
 }
 
 // An IndexDay is the counts of a property's URLs as published on a day.
@@ -73,7 +73,7 @@ const (
 	saveDay = insertDay + "VALUES ($1, (SELECT number FROM index_states WHERE property_id = $2), $3, $4, $5, $6, $7)" + onSameDay
 )
 
-// SaveIndexDay records the counts of a property's URLs on a day that was not published here.
+// SaveIndexDay records the counts of a property's URLs on a day for which this store published nothing.
 func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
@@ -118,7 +118,7 @@ func scanIndexDay(row scanner) (d IndexDay, err error) {
 	return d, err
 }
 
-// IndexSummary returns the counts of a property's URLs, with the trend from a day on unless that is nil. It reads from one
+// IndexSummary returns the counts of a property's URLs, with the trend from a day on if trendFrom is not nil. It reads from one
 // snapshot.
 func (s *Store) IndexSummary(ctx context.Context, propertyID string, trendFrom *translate.Date) (sum IndexSummary, err error) {
 	err = snapshot(ctx, s.indexing, readLimit, func(ctx context.Context, tx *sql.Tx) error {

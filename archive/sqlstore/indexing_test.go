@@ -121,7 +121,7 @@ func testDiscovery(t *testing.T, f *fixture) {
 	f.publish(site.ID)
 	f.inspect(site.ID, "Page with redirect", "https://example.com/b", "https://example.com/gone")
 
-	// Other order of sitemaps, one removed; one URL added, one removed, and other clicks.
+	// The sitemaps in a different order, one removed; one URL added, one removed; and other clicks.
 	first.Problem, index.IsPending = "too large", nil
 	f.discover(site.ID, Discovery{Sitemaps: []DiscoveredSitemap{first, index}, URLs: []DiscoveredURL{
 		{URL: "https://example.com/a", Clicks: 2, Sitemaps: []int32{1}},
@@ -144,7 +144,7 @@ func testDiscovery(t *testing.T, f *fixture) {
 	equal(t, f.publish(site.ID), 1)
 	equal(t, urlNames(value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t).Rows), []string{"https://example.com/a", "https://example.com/b"})
 
-	// A URL that returns has lost its inspection.
+	// A URL that returns does not get its old inspection back.
 	f.discover(site.ID, Discovery{URLs: urlsOf("https://example.com/gone")})
 	f.publish(site.ID)
 	equal(t, value(f.TrackedURLs(f.ctx, site.ID))(t), []TrackedURL{{URL: "https://example.com/gone"}})
@@ -195,7 +195,7 @@ func testLongURLs(t *testing.T, f *fixture) {
 	site := f.indexed()
 	random := rand.New(rand.NewPCG(1, 2))
 	long := "https://example.com/"
-	for len(long) < maxURL-3 { // which no database can compress
+	for len(long) < maxURL-3 { // random, so no database can compress it
 		long += string("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYabcdefghijklmnopqrstuvwxy-_"[random.IntN(62)])
 	}
 	long += "Zzq"

@@ -14,7 +14,7 @@ type TrackedURL struct {
 	URL         string
 	Clicks      int64
 	Sitemaps    []string   // URLs of the sitemaps that contain it; shared between TrackedURLs, so read-only
-	InspectedAt *time.Time // whether published or only staged, in whole seconds; nil for never
+	InspectedAt *time.Time // published or only staged, in whole seconds; nil for never
 }
 
 // An Inspection is the upstream's index status of one URL.
@@ -55,7 +55,7 @@ func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []Trac
 	return urls, nil
 }
 
-// StageInspection keeps an inspection durably until it is published. It replaces one that is already staged, and drops one of a
+// StageInspection keeps an inspection durably until it is published. It replaces one that is already staged, and drops one for a
 // URL that is not tracked. Generation stays the same.
 func (s *Store) StageInspection(ctx context.Context, propertyID string, i Inspection) error {
 	if i.Bucket == 0 {
@@ -80,8 +80,8 @@ const stageInspection = "INSERT INTO staged_inspections (bucket, label, verdict,
 	" label = excluded.label, verdict = excluded.verdict, crawled_at = excluded.crawled_at," +
 	" inspected_at = excluded.inspected_at, taken = FALSE"
 
-// coverageLabel returns the number of a label, and assigns one to a new label. The version before filters by the family of a label, the
-// number of the first one with its spelling, so families are written until no process of that version can run any more.
+// coverageLabel returns the number of a label, and assigns one to a new label. The previous version filters by a label's family, which is
+// the number of the first label with its spelling, so families are written until no process of that version can be running.
 func (s *Store) coverageLabel(ctx context.Context, label string) (int32, error) {
 	label = cleanLabel(label)
 	return s.number(ctx, "SELECT number FROM coverage_labels WHERE label = $1", "INSERT INTO coverage_labels"+
@@ -102,7 +102,7 @@ func cleanLabel(label string) string {
 const maxLabel = 200
 
 // PublishInspections publishes the staged inspections of a property: it recomputes its counts, records them under day, and
-// sets RefreshedAt. It returns the number of updated URLs. Readers see all of it or nothing. It is idempotent, except for the
+// sets RefreshedAt. It returns the number of updated URLs. Readers see the whole change or nothing. It is idempotent, except for the
 // time.
 func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
 	err = s.openIndex(ctx, propertyID)
@@ -129,7 +129,7 @@ func (s *Store) PublishInspections(ctx context.Context, propertyID string, day t
 	return published, nil
 }
 
-// applyStaged moves the staged inspections of a property to its URLs. It marks them as taken first, so that inspections staged
+// applyStaged moves the staged inspections of a property to its URLs. It marks them as taken first, so inspections staged
 // concurrently stay for the next publication.
 func applyStaged(ctx context.Context, tx *sql.Tx, number int32) (applied int, err error) {
 	if _, err := tx.ExecContext(ctx, "UPDATE staged_inspections SET taken = TRUE WHERE number = $1", number); err != nil {
@@ -152,7 +152,7 @@ const applyInspections = "UPDATE indexed_urls SET bucket = i.bucket, label = i.l
 	" WHERE i.number = $1 AND i.taken AND indexed_urls.number = i.number AND indexed_urls.url = i.url"
 
 // TakeInspection takes one of the limit inspections of a site on a day, and reports whether one was left. Of any number of
-// concurrent callers, limit are granted one. It is the quota of processes that share only this database.
+// concurrent callers, at most limit succeed. It is the quota of processes that share only this database.
 func (s *Store) TakeInspection(ctx context.Context, site string, day translate.Date, limit int) (granted bool, err error) {
 	if limit <= 0 {
 		return false, nil
@@ -164,7 +164,7 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 		if granted = len(taken) == 1; err != nil || !granted || taken[0] > 1 {
 			return err
 		}
-		// The first of a day cleans up. The day before is kept: by another process's clock it may not be over.
+		// The first call of a day cleans up. The day before is kept: by another process's clock it may not be over.
 		_, err = tx.ExecContext(ctx, "DELETE FROM inspection_counts WHERE day < $1", day-1)
 		return err
 	})
@@ -174,8 +174,8 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 	return granted, nil
 }
 
-// TakenInspections returns how many inspections of a day were granted to each of the first most sites that have at least that
-// many, the most first, and the number of these sites.
+// TakenInspections returns how many inspections of a day were granted to each site that has at least least of them, only for the first
+// most sites, the highest first, and the number of all such sites.
 func (s *Store) TakenInspections(ctx context.Context, day translate.Date, least, most int) (first []SiteInspections, total int, err error) {
 	const from = " FROM inspection_counts WHERE day = $1 AND taken >= $2"
 	total, err = one(ctx, s.overview, scalar[int], "SELECT count(*)"+from, day, least)

@@ -2,5 +2,5 @@
 
 package sqlstore
 
-// FileInUse is not known where there are no locks of POSIX.
+// FileInUse always returns false where there are no POSIX locks.
 func FileInUse(string) (inUse bool, err error) { return false, nil }

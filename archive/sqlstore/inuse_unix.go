@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// FileInUse reports whether another process has a SQLite file of a store open, however long it has been idle, and changes nothing: in WAL
+// FileInUse reports whether another process has a store's SQLite file open, however long it has been idle. It changes nothing: in WAL
 // mode, each connection holds a lock on some bytes of the file until it is closed (SHARED_FIRST of SQLite's file format). This process must
 // not have the file open: closing it here would release its locks.
 func FileInUse(path string) (inUse bool, err error) {

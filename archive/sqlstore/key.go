@@ -13,7 +13,7 @@ import (
 	"sara/policy"
 )
 
-// An APIKey is a key as administrators see it. Its text is not stored, and its hash does not leave the database.
+// An APIKey is a key as administrators see it. Its text is not stored, and its hash never leaves the database.
 type APIKey struct {
 	ID        string
 	PersonID  string
@@ -23,7 +23,7 @@ type APIKey struct {
 	From      policy.Addresses  // none: any address
 	CreatedAt time.Time
 	ExpiresAt *time.Time // nil for never
-	LastUsed  *time.Time // the hour of its last use; nil if it was not used
+	LastUsed  *time.Time // the hour of its last use; nil if it was never used
 	RevokedAt *time.Time // nil if it is not revoked; in the future while its replacement overlaps with it
 }
 
@@ -56,8 +56,8 @@ func scanKey(row scanner) (k APIKey, err error) {
 	return k, err
 }
 
-// CreateKey stores a key. It is a KeyLimitError if the person's account already has limit(plan) keys that are neither revoked nor
-// expired. Creation is serialized by account, so that concurrent calls cannot exceed the limit.
+// CreateKey stores a key. It returns a KeyLimitError if the person's account already has limit(plan) keys that are neither revoked nor
+// expired. Creation is serialized by account, so concurrent calls cannot exceed the limit.
 func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan string) int) (APIKey, error) {
 	if err := errors.Join(checkText("key name", spec.Name, maxName), checkScopes(spec.Scopes)); err != nil {
 		return APIKey{}, err
@@ -100,8 +100,8 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 	return k, nil
 }
 
-// lockAccount returns an account, and locks its row until the end of the transaction: its keys are created, rotated and revoked one after
-// the other.
+// lockAccount returns an account, and locks its row until the end of the transaction, which serializes the creation, rotation and
+// revocation of its keys.
 func lockAccount(ctx context.Context, tx *sql.Tx, id string) (Account, error) {
 	// SQLite has no FOR UPDATE; an update locks the row in both databases.
 	a, err := one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, id)
@@ -166,7 +166,7 @@ func (s *Store) AccountKeys(ctx context.Context, account string) ([]AccountKey, 
 	return keys, nil
 }
 
-// change is a change of the key, recorded under the account that pays for it.
+// change returns the change of the key, recorded under the account that pays for it.
 func (k APIKey) change(action string, p Person) change {
 	d := details{"name": k.Name, "person": p.ID, "email": p.Email, "scopes": k.Scopes}
 	if len(k.From) > 0 {
@@ -196,7 +196,7 @@ func (s *Store) RestrictKey(ctx context.Context, id string, from policy.Addresse
 		}
 		p, err := findPerson(ctx, tx, k.PersonID)
 		c := k.change("key.update", p)
-		c.details["from"] = k.From.Names() // also of none: any address
+		c.details["from"] = k.From.Names() // even if empty: any address
 		return c, err
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Store) RestrictKey(ctx context.Context, id string, from policy.Addresse
 	return k, nil
 }
 
-// checkScopes checks only the form; policy decides which scopes exist.
+// checkScopes checks only the format; policy decides which scopes exist.
 func checkScopes(scopes []string) error {
 	if len(scopes) == 0 {
 		return &InputError{"scopes", "a key needs at least one"}

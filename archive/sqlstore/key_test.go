@@ -49,7 +49,7 @@ func testKeyForAdmission(t *testing.T, f *fixture) {
 	testKeyHashes(t, f, keySpec(p.ID, "plain").Hash, spec.Hash)
 }
 
-// Any number of keys is found by one query, among hashes that are not known.
+// One query finds any number of keys among unknown hashes.
 func testKeysForAdmission(t *testing.T, f *fixture, p Person) {
 	var hashes []policy.Hash
 	want := map[policy.Hash]string{}
@@ -70,7 +70,7 @@ func testKeysForAdmission(t *testing.T, f *fixture, p Person) {
 	}
 }
 
-// The hashes are those of all keys, revoked ones too.
+// The hashes are those of all keys, including revoked ones.
 func testKeyHashes(t *testing.T, f *fixture, some ...policy.Hash) {
 	total := value(one(f.ctx, f.overview, scalar[int], "SELECT count(*) FROM api_keys"))(t)
 	hashes := value(f.KeyHashes(f.ctx, total+1))(t)
@@ -262,7 +262,7 @@ func testRestrictKey(t *testing.T, f *fixture) {
 	_, err := f.RestrictKey(f.ctx, "nothing", nil)
 	refused[*NotFoundError](t, err)
 
-	// What another program wrote there makes no key usable from more addresses.
+	// A value written by another program does not make a key usable from more addresses.
 	value(f.pools.reports.ExecContext(f.ctx, "UPDATE api_keys SET allowed_from = 'everything' WHERE id = $1", key.ID))(t)
 	if from := value(f.findKey(spec.Hash))(t).From; from.Contain("192.0.2.7") {
 		t.Errorf("a damaged restriction is read as %q", from)

@@ -53,7 +53,7 @@ func personOfKey(ctx context.Context, q querier, id string) (Person, error) {
 	return p, err
 }
 
-// endKey lets a key end at a time, unless it ends earlier already; then changed is false.
+// endKey sets the time at which a key ends, unless it already ends earlier; then changed is false.
 func endKey(ctx context.Context, tx *sql.Tx, id string, at time.Time) (changed bool, err error) {
 	ended, err := affected(ctx, tx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND (revoked_at IS NULL OR revoked_at > $1)", at.UnixMilli(), id)
 	return ended > 0, err
@@ -97,10 +97,10 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 	return revoked, nil
 }
 
-// RotateKey replaces a key with one that has the same person, scopes, workspace, addresses and name, whose hash is given. The old key works for
-// the overlap, and then counts as revoked. The limit of the plan does not apply, because the old key no longer counts. A key that
-// is revoked or expired is a ConflictError. The new key expires as long after now as the old one did after its creation, but after at most
-// maxDays, if that is not 0.
+// RotateKey replaces a key with one that has the same person, scopes, workspace, addresses and name, and the given hash. The old key works
+// for the overlap, and then counts as revoked. The limit of the plan does not apply, because the old key no longer counts. A key that
+// is revoked or expired is a ConflictError. The new key's lifetime is that of the old one, but at most maxDays, if that
+// is not 0.
 func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, overlap time.Duration, maxDays int) (k, old APIKey, err error) {
 	newKeyID, err := newID()
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 			return change{}, err
 		}
 		k = old.successor(newKeyID, now, maxDays)
-		// The foreign key may have no value, so it is copied.
+		// workspace_id may be NULL, so it is copied in SQL.
 		_, err = tx.ExecContext(ctx, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, allowed_from, hash, created_at, expires_at)"+
 			" SELECT $1, person_id, workspace_id, name, scopes, allowed_from, $2, $3, $4 FROM api_keys WHERE id = $5",
 			k.ID, hash[:], now.UnixMilli(), optionalMillis(k.ExpiresAt), old.ID)
@@ -142,11 +142,11 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 	return k, old, nil
 }
 
-// notWorking says why a key cannot be rotated, empty if it can.
+// notWorking returns why a key cannot be rotated; empty if it can.
 func (k APIKey) notWorking(now time.Time) string {
 	switch {
 	case k.RevokedAt != nil && k.RevokedAt.After(now):
-		return "it has been rotated already, and ends at " + k.RevokedAt.Format(time.RFC3339)
+		return "it has already been rotated, and ends at " + k.RevokedAt.Format(time.RFC3339)
 	case k.RevokedAt != nil:
 		return "it is revoked"
 	case k.ExpiresAt != nil && !k.ExpiresAt.After(now):
@@ -155,7 +155,7 @@ func (k APIKey) notWorking(now time.Time) string {
 	return ""
 }
 
-// successor is the key that replaces k. It expires after at most maxDays, if that is not 0.
+// successor returns the key that replaces k. It expires after at most maxDays, if that is not 0.
 func (k APIKey) successor(id string, now time.Time, maxDays int) APIKey {
 	next := k
 	next.ID, next.CreatedAt, next.RevokedAt, next.LastUsed = id, now, nil, nil

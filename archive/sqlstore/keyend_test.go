@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A key has one successor, however many processes rotate it at the same time: two would be one more than the plan allows.
+// A key has one successor, however many processes rotate it concurrently: two would be one more than the plan allows.
 func testRotateKeyRace(t *testing.T, f *fixture) {
 	p, _ := f.acme()
 	const rounds, racers = 5, 4
@@ -37,7 +37,7 @@ func testRotateKeyRace(t *testing.T, f *fixture) {
 	equal(t, len(value(f.Keys(f.ctx, p.Email))(t)), 2*rounds)
 }
 
-// A key that is rotated while it is revoked leaves no successor that works: the person who revokes it does not know of one.
+// A key that is rotated while it is being revoked leaves no working successor: the person who revokes it does not know of one.
 func testRevokeWhileRotating(t *testing.T, f *fixture) {
 	p, _ := f.acme()
 	other := f.open(nil)

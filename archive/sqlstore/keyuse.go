@@ -12,15 +12,15 @@ import (
 // keysPerUpdate bounds the keys of one statement.
 const keysPerUpdate = 1000
 
-// RecordKeyUses records when keys were last used, by key id. A later use that another process has recorded remains. Keys that do not
-// exist any more are ignored. The Edition stays, because nothing that is served changes.
+// RecordKeyUses records when keys were last used, by key ID. It keeps a later use recorded by another process, and ignores keys
+// that no longer exist. The Edition stays the same, because nothing that is served changes.
 func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) error {
 	byHour := make(map[int64][]string)
 	for id, at := range uses {
 		byHour[at.UnixMilli()] = append(byHour[at.UnixMilli()], id)
 	}
 	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		// Processes that lock the same rows in another order can wait for each other: PostgreSQL ends one of them, which tries again later.
+		// Processes that lock the same rows in a different order can deadlock: PostgreSQL aborts one of them, which tries again later.
 		for hour, ids := range byHour {
 			slices.Sort(ids)
 			for some := range slices.Chunk(ids, keysPerUpdate) {

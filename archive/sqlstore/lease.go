@@ -15,8 +15,8 @@ const (
 	releaseLease = "DELETE FROM leases WHERE name = $1 AND holder = $2"
 )
 
-// endless is how far in the future no lease expires: one that seems to was acquired by a clock that was ahead, and would be waited for until
-// then if its holder died.
+// endless is longer than any lease lasts. One that expires later than this was acquired by a clock that was ahead, and would block
+// others until then if its holder died.
 const endless = 24 * time.Hour
 
 // AcquireLease acquires the named lease for ttl if it is free or expired, and reports whether the holder has it now. Only one of
@@ -31,8 +31,8 @@ func (s *Store) AcquireLease(ctx context.Context, name, holder string, ttl time.
 	return n == 1, nil
 }
 
-// RenewLease extends a lease to ttl from now, and reports whether the holder still had it. An expired lease is lost, even if it is
-// free.
+// RenewLease extends a lease to ttl from now, and reports whether the holder still had it. An expired lease is lost, even if nobody
+// else has acquired it.
 func (s *Store) RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	now := s.clock()
 	n, err := s.changeLease(ctx, renewLease, now.Add(ttl).UnixMilli(), name, holder, now.UnixMilli())

@@ -26,8 +26,8 @@ func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
 }
 
 // Load replaces everything in the database with the rows of a dump of a schema version, and then migrates it. No server may use the
-// database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If it fails, the database is empty,
-// or has a schema and no rows: it can be called again. A database whose schema is of a newer program is not changed.
+// database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If Load fails, the database is empty,
+// or has a schema but no rows, and Load can be called again. A database whose schema is of a newer program is not changed.
 func (s *Store) Load(ctx context.Context, dump io.Reader, schema int64) error {
 	if err := s.load(ctx, dump, schema); err != nil {
 		return fmt.Errorf("load the %s database: %w", s.dialect, err)
@@ -46,13 +46,13 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 	case err != nil:
 		return err
 	case schema > known:
-		return fmt.Errorf("the dump has schema version %d, and this program knows versions up to %d: use the version of sara that wrote it", schema, known)
+		return fmt.Errorf("the dump has schema version %d, but this program knows only up to %d: use the version of sara that wrote it", schema, known)
 	case current > known:
-		return fmt.Errorf("the database has schema version %d, and this program, which knows versions up to %d, cannot drop its tables: "+
+		return fmt.Errorf("the database has schema version %d, but this program, which knows versions only up to %d, cannot drop its tables: "+
 			"restore into an empty database", current, known)
 	}
-	// Servers must not take the loaded database for the one before. The clock is ahead of any count of changes, also if an attempt before
-	// this one has dropped the count.
+	// Servers must not mistake the loaded database for the old one. The clock is ahead of any count of changes, even if an earlier
+	// attempt dropped the count.
 	edition := s.now().UnixMilli()
 	if current > 0 {
 		before, _ := one(ctx, s.overview, scalar[int64], "SELECT changes FROM edition") // 0 if the schema is older than editions
@@ -78,7 +78,7 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 type loader struct {
 	tx    *sql.Tx
 	table dumpedTable
-	batch [][]any // rows that are not inserted yet, at most maxBatch
+	batch [][]any // rows not inserted yet, at most maxBatch
 }
 
 func (l *loader) rows(ctx context.Context, dump io.Reader) error {
@@ -121,8 +121,8 @@ func (l *loader) line(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// begin starts a table. Its names become parts of statements, so they have to be those of the schema. What the schema itself has put
-// into the table is in the dump too.
+// begin starts a table. Its names become parts of statements, so they must be those of the schema. Rows that the schema itself
+// inserts are in the dump too, so the table is emptied first.
 func (l *loader) begin(ctx context.Context, line []byte) error {
 	l.table = dumpedTable{}
 	if err := json.Unmarshal(line, &l.table); err != nil {

@@ -15,18 +15,18 @@ import (
 var migrations embed.FS
 
 const (
-	// migrationPatience bounds how long a process waits for another one that migrates.
+	// migrationPatience bounds how long a process waits for another one to migrate.
 	migrationPatience = 5 * time.Minute
 	migrationPoll     = 100 * time.Millisecond
-	// lockForMigration keeps other processes from migrating the same schema until its transaction ends. A lock of the session would
-	// stay with a pooler's session, and keep the next process out. It does not wait: waiting in a transaction takes a session of the
-	// pooler, and its pool may be so small that none is left for the migration.
+	// lockForMigration keeps other processes from migrating the same schema until its transaction ends. A session lock would stay with a
+	// pooler's session, and lock out the next process. It does not wait: a process that waits in a transaction occupies a session of the
+	// pooler, whose pool may be so small that none is left for the migration.
 	lockForMigration = "SELECT pg_try_advisory_xact_lock(1935766625, hashtext(current_schema()))"
 )
 
 // Migrate brings the schema up to date and returns the number of steps it applied. If several processes migrate one database at
 // the same time, all succeed and each step runs once. A step that fails leaves no trace. The schema of a newer program is a
-// SchemaError, and is not changed. After it, a store of New can be used.
+// SchemaError, and is not changed. Once Migrate has succeeded, a store of New can be used.
 func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	if applied, err = s.migrate(ctx); err != nil {
 		s.opening.fail(err)
@@ -55,7 +55,7 @@ func (s *Store) migrate(ctx context.Context) (applied int, err error) {
 	return s.apply(ctx, provider)
 }
 
-// lockMigration waits until no other process migrates the schema. The lock keeps one connection until unlock is called.
+// lockMigration waits until no other process is migrating the schema. The lock keeps one connection until unlock is called.
 func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
 	defer cancel()
@@ -70,14 +70,14 @@ func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 		select {
 		case <-time.After(migrationPoll):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for another process that migrates the %s schema: %w", s.dialect, ctx.Err())
+			return nil, fmt.Errorf("wait for another process to migrate the %s schema: %w", s.dialect, ctx.Err())
 		}
 	}
 }
 
-// tryLockMigration returns nil if another process has the lock. ctx bounds how long it tries; the lock outlives it.
+// tryLockMigration returns nil if another process has the lock. ctx bounds the attempt; the lock outlives it.
 func (s *Store) tryLockMigration(ctx context.Context) (unlock func(), err error) {
-	// A transaction ends with its context, and this one is to last until unlock is called.
+	// A transaction ends with its context, but this one must last until unlock is called.
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, end)
 	defer detach()
@@ -98,7 +98,7 @@ func (s *Store) tryLockMigration(ctx context.Context) (unlock func(), err error)
 	return unlock, nil
 }
 
-// apply runs the steps that are missing.
+// apply runs the missing steps.
 func (s *Store) apply(ctx context.Context, provider *goose.Provider) (applied int, err error) {
 	version := int64(-1)
 	for {
@@ -110,8 +110,8 @@ func (s *Store) apply(ctx context.Context, provider *goose.Provider) (applied in
 		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			applied += len(partial.Applied)
 		}
-		// SQLite has no lock that outlives a transaction, so another process may have applied the same step first. Retry as
-		// long as the version advances.
+		// SQLite has no lock that outlives a transaction, so another process may have applied the same step first. Retry while
+		// the version advances.
 		now, versionErr := provider.GetDBVersion(ctx)
 		if s.dialect != sqliteDialect || versionErr != nil || now <= version {
 			return applied, fmt.Errorf("migrate the %s schema: %w", s.dialect, err)

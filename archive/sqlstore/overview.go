@@ -10,18 +10,18 @@ import (
 	"sara/translate"
 )
 
-// An OverviewQuery says what an Overview counts.
+// An OverviewQuery selects what an Overview counts.
 type OverviewQuery struct {
-	Plans    []string // whose properties are collected, or inspected; an archived property never is
+	Plans    []string // whose properties are collected, or inspected; archived properties never are
 	Now      time.Time
-	LateDays int // how many days behind is late
+	LateDays int // how many days behind counts as late
 	Most     int // how many properties to return; 0 for none
 }
 
-// An Overview counts all properties, and has the first of them. The database counts, so that its size does not grow with their number.
+// An Overview counts all properties, and returns the first of them. The database counts, so its size does not grow with their number.
 type Overview[P any] struct {
 	OverviewCounts
-	First []P // the properties that are most behind, ordered by name
+	First []P // the properties that are furthest behind, ordered by name
 }
 
 // OverviewCounts are numbers of properties.
@@ -31,7 +31,7 @@ type OverviewCounts struct {
 	Late       int // of these
 	Failing    int // of these, those whose last run failed
 	Left       int // all others
-	// Oldest is the last day of the archive that is most behind, of those that were ever collected; nil if none was, and in the
+	// Oldest is the last day of the archive that is furthest behind, of those that were ever collected; nil if none was, and in the
 	// overview of the index coverage.
 	Oldest *translate.Date
 	// Newest is the start of the newest run that completed a property, or when inspections were last published; nil for never.
@@ -45,8 +45,8 @@ const (
 	overviewRows = "(SELECT p.id, p.name_order, s.*, " + isKept + " AS kept FROM properties p LEFT JOIN %[2]s s ON s.property_id = p.id) r"
 	countedRows  = "properties p LEFT JOIN %[2]s s ON s.property_id = p.id WHERE " + isKept
 
-	// Conditions on days are written as conditions on instants, so that the database needs no time zones. $1 is the instant from
-	// which on a run completes an archive. What counts all properties is separate: it needs no join.
+	// Conditions on days are written as conditions on instants, so the database needs no time zones. $1 is the instant from
+	// which on a run completes an archive. The query that counts all properties is separate: it needs no join.
 	countArchives = "SELECT count(*), count(CASE WHEN s.collected_at >= $1 THEN 1 END)," +
 		" count(CASE WHEN coalesce(s.collected_at, 0) < $2 AND coalesce(s.last_day, -1000000) <= $3" +
 		" AND (coalesce(s.collected_at, s.last_day) IS NOT NULL OR p.created_at <= $4) THEN 1 END)," +
@@ -101,7 +101,7 @@ func (s *Store) IndexOverview(ctx context.Context, q OverviewQuery) (o Overview[
 	return o, nil
 }
 
-// addedLate is the instant up to which properties were added that are late if they have nothing.
+// addedLate is the instant up to which a property must have been added to count as late if it has nothing.
 func (q OverviewQuery) addedLate() int64 {
 	return q.Now.Add(-time.Duration(q.LateDays) * 24 * time.Hour).UnixMilli()
 }
@@ -116,9 +116,9 @@ func (s *Store) overviewCounts(ctx context.Context, states, count string, plans 
 	}, count+rows, append(args, rest...)...)
 }
 
-// ofPlans completes a source of rows, and returns the arguments for its parameters, of which the first has that number.
+// ofPlans completes a source of rows, and returns the arguments for its parameters, which are numbered from number.
 func ofPlans(source, states string, plans []string, number int) (rows string, args []any) {
-	names := []string{"''"} // which is not the name of a plan
+	names := []string{"''"} // not the name of any plan
 	for _, plan := range slices.Sorted(slices.Values(plans)) {
 		names = append(names, fmt.Sprintf("$%d", number+len(args)))
 		args = append(args, plan)
@@ -129,7 +129,7 @@ func ofPlans(source, states string, plans []string, number int) (rows string, ar
 // Outages counts the connections that fail.
 type Outages struct {
 	Connections int // all
-	Total       int // that fail
+	Total       int // those that fail
 	First       []Outage
 }
 
@@ -158,7 +158,7 @@ func (s *Store) Outages(ctx context.Context, most int) (o Outages, err error) {
 	return o, nil
 }
 
-// AccountsAfter returns the first most accounts whose id is greater than after, ordered by id.
+// AccountsAfter returns the first most accounts whose ID is greater than after, ordered by ID.
 func (s *Store) AccountsAfter(ctx context.Context, after string, most int) ([]Account, error) {
 	accounts, err := all(ctx, s.overview, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id > $1 ORDER BY id LIMIT $2", after, most)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Store) AccountsAfter(ctx context.Context, after string, most int) ([]Ac
 	return accounts, nil
 }
 
-// A SiteOfProperty is what readers of counters need of a property.
+// A SiteOfProperty is the part of a property that readers of counters need.
 type SiteOfProperty struct{ ID, Site string }
 
 // SitesAfter returns the first most properties after a site and id, ordered by site and id.

@@ -25,8 +25,8 @@ func scanPerson(row scanner) (p Person, err error) {
 	return p, err
 }
 
-// AddPerson adds a person to an account, and to any number of workspaces. If a bare workspace name is ambiguous, the workspace of
-// the account is preferred.
+// AddPerson adds a person to an account, and to any number of workspaces. If a bare workspace name is ambiguous, the account's own
+// workspace is preferred.
 func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces []string) (Person, error) {
 	email, err := cleanEmail(email)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) err
 	return nil
 }
 
-// join changes nothing if the person is a member already.
+// join changes nothing if the person is already a member.
 func join(ctx context.Context, tx *sql.Tx, p Person, workspace string) (change, error) {
 	w, err := findWorkspace(ctx, tx, workspace, p.AccountID)
 	if err != nil {
@@ -95,8 +95,8 @@ func join(ctx context.Context, tx *sql.Tx, p Person, workspace string) (change, 
 	return w.memberChange("workspace.member.add", p), nil
 }
 
-// LeaveWorkspace ends a person's membership in a workspace, and so the access of the person's keys. It is a NotFoundError if the
-// person is not a member.
+// LeaveWorkspace ends a person's membership in a workspace, and with it the access of the person's keys. It returns a NotFoundError if
+// the person is not a member.
 func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) error {
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)

@@ -24,19 +24,19 @@ const (
 
 // pools are the connections of a Store, in bulkheads: a query waits only for connections of its own pool.
 type pools struct {
-	check   *sql.DB // one connection, for Ping only: it distinguishes an unavailable database from a busy one
+	check   *sql.DB // one connection, only for Ping: distinguishes an unavailable database from a busy one
 	lookups *sql.DB // what every request looks up: keys, properties, credentials
 	reports *sql.DB // what requests and operators list
 	jobs    *sql.DB // writes, and what background jobs read in bulk
 
-	// parses is whether the driver parses a query at every call, unless it is prepared. The driver of PostgreSQL caches prepared statements.
+	// parses is whether the driver parses unprepared queries on every call. The PostgreSQL driver caches prepared statements.
 	parses bool
 }
 
-// openPools opens pools with a total number of connections, or one for everything.
+// openPools opens pools with a total number of connections, or one pool for everything.
 func openPools(open func(connections int) (*sql.DB, error), total int, one bool) (p pools, err error) {
 	if total < MinConnections || total > MaxConnections {
-		return p, &InputError{"database connections", fmt.Sprintf("%d is not a number of %d to %d", total, MinConnections, MaxConnections)}
+		return p, &InputError{"database connections", fmt.Sprintf("%d is not a number from %d to %d", total, MinConnections, MaxConnections)}
 	}
 	if one {
 		db, err := open(total)
@@ -51,7 +51,7 @@ func openPools(open func(connections int) (*sql.DB, error), total int, one bool)
 		connections int
 	}{{&p.check, 1}, {&p.lookups, total - 1 - jobs - reports}, {&p.reports, reports}, {&p.jobs, jobs}} {
 		if *part.pool, err = open(part.connections); err != nil {
-			return p, err // nothing is open: connections are made when they are needed
+			return p, err // nothing is open: connections are opened on demand
 		}
 	}
 	return p, nil
@@ -76,7 +76,7 @@ func (s *Store) Collectors() []prometheus.Collector {
 }
 
 // lanes are the kinds of queries. Those that read one group of tables share a lane, which is narrower than its pool: while a lock on
-// one of these tables holds up all queries of its lane, the others still find a connection.
+// one of these tables blocks all queries of its lane, the others still find a connection.
 type lanes struct {
 	keys       lane // has its whole pool: few of these queries run at once, because callers share them
 	properties lane
@@ -85,7 +85,7 @@ type lanes struct {
 	segments    lane
 	annotations lane
 	indexing    lane
-	overview    lane // of operators and jobs, over all accounts
+	overview    lane // for operators and jobs, over all accounts
 
 	changes lane
 	leases  lane // has its whole pool, so that no write delays the renewal of a lease
@@ -116,21 +116,21 @@ func (p pools) lanes(opening *opening, waited *prometheus.CounterVec) lanes {
 	}
 }
 
-// newLaneWaits returns the counter of how long queries waited for a turn. The pools count only the waits for a connection, of which a
-// narrow lane makes none.
+// newLaneWaits returns the counter of how long queries waited for a turn. The pools' own metrics count only waits for a connection,
+// and a narrow lane causes none.
 func newLaneWaits() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_database_lane_wait_seconds_total",
-		Help: "How long queries waited because as many of their lane were under way as may be, by lane: the group of tables that they read or change.",
+		Help: "How long queries waited because their lane was full, by lane: the group of tables that they read or change.",
 	}, []string{"lane"})
 }
 
-// A lane is a pool with a bound on how many of its connections one kind of queries uses at a time.
+// A lane is a pool with a limit on how many of its connections one kind of query uses at a time.
 type lane struct {
 	*sql.DB
 	opening  *opening
-	prepared *sync.Map          // each *sql.Stmt by its query, of which there are few; nil: statements are not prepared
-	turns    chan struct{}      // has a value for each query under way; nil: no bound of its own
+	prepared *sync.Map          // each *sql.Stmt by its query; there are few. nil: statements are not prepared
+	turns    chan struct{}      // has a value for each running query; nil: no limit of its own
 	waited   prometheus.Counter // seconds, for a turn
 }
 
@@ -158,7 +158,7 @@ func (l lane) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// ExecContext shadows the method of sql.DB, to wait for a turn.
+// ExecContext shadows the method of sql.DB in order to wait for a turn.
 func (l lane) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	leave, err := l.enter(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (l lane) ExecContext(ctx context.Context, query string, args ...any) (sql.R
 	return l.DB.ExecContext(ctx, query, args...)
 }
 
-// QueryContext shadows the method of sql.DB, to use prepared statements.
+// QueryContext shadows the method of sql.DB in order to use prepared statements.
 func (l lane) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if l.prepared == nil {
 		return l.DB.QueryContext(ctx, query, args...)
@@ -196,7 +196,7 @@ func (l lane) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	return known.(*sql.Stmt), err
 }
 
-// enter waits for a turn in the lane of q. A transaction has had its turn.
+// enter waits for a turn in the lane of q. A transaction already has its turn.
 func enter(ctx context.Context, q querier) (leave func(), err error) {
 	if l, ok := q.(lane); ok {
 		return l.enter(ctx)

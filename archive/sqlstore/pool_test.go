@@ -29,7 +29,7 @@ func TestPools(t *testing.T) {
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
 }
 
-// A command that reads and writes, one after the other, opens one connection.
+// A command that reads and writes sequentially opens one connection.
 func testCommandConnections(t *testing.T, server *pgtest.Server) {
 	for _, database := range []string{server.NewDatabase(t), "sqlite:" + filepath.Join(t.TempDir(), "sara.db")} {
 		wantNil(t, newFixture(t, database).Ping(t.Context())) // migrates it
@@ -46,7 +46,7 @@ func testCommandConnections(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// A process that works is named, through PgBouncer too, and neither one that has ended nor one of another schema.
+// A working process is named, through PgBouncer too; one that has ended is not, nor is one of another schema.
 func testOtherProcesses(t *testing.T, server *pgtest.Server) {
 	direct := server.NewDatabase(t)
 	databases := []string{direct, server.StartPooler(t)}
@@ -75,7 +75,7 @@ func testOtherProcesses(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// A name fits, whatever the host and the URL, and begins alike only for the same schema.
+// A name always fits, whatever the host and the URL, and two names share their prefix only for the same schema.
 func TestSessionNames(t *testing.T) {
 	t.Parallel()
 	name := sessionName(map[string]string{applicationName: strings.Repeat("long ", 20)})
@@ -88,10 +88,10 @@ func TestSessionNames(t *testing.T) {
 	equal(t, begins(map[string]string{"search_path": "other"}), false)
 }
 
-// waitingCallers is more than any pool has connections.
+// waitingCallers is more than any pool's connections.
 const waitingCallers = 3 * DefaultConnections
 
-// testLockedTables locks the tables of one lane, calls its queries until all of its connections wait for the lock, and expects that
+// testLockedTables locks the tables of one lane, calls its queries until all of its connections wait for the lock, and checks that
 // the other lanes answer.
 func testLockedTables(t *testing.T, server *pgtest.Server) {
 	f := newFixture(t, server.NewDatabase(t))
@@ -114,7 +114,7 @@ func testLockedTables(t *testing.T, server *pgtest.Server) {
 	}
 	laneOf := map[string]string{"properties": "properties", "connections": "properties", "annotations": "annotations", "brand_terms": "segments",
 		"index_states": "indexing"}
-	// What reads a locked table waits for it in any lane.
+	// Queries that read a locked table wait for it in any lane.
 	reads := map[string]string{"connections": "properties", "properties": "connections"}
 	for locked, blocked := range queries {
 		if locked == "api_keys" || locked == "edition" || locked == "leases" {
@@ -203,19 +203,19 @@ func testTotalConnections(t *testing.T, server *pgtest.Server) {
 
 func TestBadConnections(t *testing.T) {
 	for _, test := range []struct{ parameters, problem string }{
-		{"?pool_max_conns=7", `pool_max_conns="7" is not a number of 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
-		{"?pool_max_conns=many", `pool_max_conns="many" is not a number of 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
+		{"?pool_max_conns=7", `pool_max_conns="7" is not a number from 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
+		{"?pool_max_conns=many", `pool_max_conns="many" is not a number from 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
 		{"?pool_min_conns=2",
-			"it has the parameter pool_min_conns, which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"},
+			"it has the parameter pool_min_conns, which sara does not support: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"},
 	} {
 		_, err := Open(t.Context(), Config{URL: "postgres://sara@127.0.0.1:1/sara" + test.parameters})
 		equal(t, *refusal[*InputError](t, err), InputError{"database URL", test.problem})
 	}
 	_, err := Open(t.Context(), Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "sara.db"), Connections: 7})
-	equal(t, refusal[*InputError](t, err).Reason, "7 is not a number of 8 to 1000")
+	equal(t, refusal[*InputError](t, err).Reason, "7 is not a number from 8 to 1000")
 }
 
-// A migration that gets no connection for its lock ends with its context.
+// A migration that gets no connection for its lock fails when its context ends.
 func testInterruptedMigration(t *testing.T, server *pgtest.Server) {
 	s := value(Open(t.Context(), Config{URL: server.NewDatabase(t)}))(t)
 	var taken []*sql.Conn
@@ -240,7 +240,7 @@ func testInterruptedMigration(t *testing.T, server *pgtest.Server) {
 	wantNil(t, s.Close())
 }
 
-// testTransactionPooling runs what processes do at once: migrate, look up, write in transactions, and hold leases.
+// testTransactionPooling runs what processes do concurrently: migrate, look up, write in transactions, and hold leases.
 func testTransactionPooling(t *testing.T, server *pgtest.Server) {
 	url := server.StartPooler(t)
 	const processes = 4

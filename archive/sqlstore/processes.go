@@ -20,16 +20,16 @@ const (
 
 	applicationName    = "application_name" // the parameter of PostgreSQL that names a session
 	longestSessionName = 63                 // PostgreSQL cuts off the rest
-	sharedName         = len("sara/1234/")  // all processes of a deployment begin their names alike
+	sharedName         = len("sara/1234/")  // the names of a deployment's processes share this prefix
 
-	// Sessions that are active, or were since the transaction began. Those of other users may hide it, and count.
+	// Sessions that are active, or were since the transaction began. Other users' sessions may hide their state; these count as active.
 	selectSessions = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()" +
 		" AND starts_with(application_name, $1) AND application_name <> $2 AND coalesce(state <> 'idle' OR state_change > now(), TRUE)"
 )
 
-// sessionName returns the name of a store's sessions in PostgreSQL. It begins with sara/, what the parameters say about the schema, since a
-// database may have one for each of several deployments, and a part that makes it unique: in containers, all may be process 1 of one host.
-// It ends with the name that the parameters give.
+// sessionName returns the name of a store's sessions in PostgreSQL. It consists of sara/; a number for the schema that the parameters
+// select, since several deployments may each have their own in one database; a random part, because in containers every process may be
+// process 1 of the same host; the process and host; and the name that the parameters give.
 func sessionName(parameters map[string]string) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -44,9 +44,9 @@ func sessionName(parameters map[string]string) string {
 }
 
 // OtherProcesses returns other processes of sara that use a PostgreSQL database, such as "process 4711 on web-1", and none for SQLite: see
-// FileInUse. It returns the first that it sees, perhaps not all, and watches for four seconds. That a session exists proves nothing: PgBouncer
-// keeps those of processes that have ended, each named after the last one that used it. So a transaction holds one session, and watches
-// which of the others are used meanwhile.
+// FileInUse. It watches for four seconds, and returns the first ones that it sees, perhaps not all. The existence of a session proves
+// nothing: PgBouncer keeps the sessions of processes that have ended, each named after its last user. So a transaction holds one session,
+// and watches which of the others are used meanwhile.
 func (s *Store) OtherProcesses(ctx context.Context) (processes []string, err error) {
 	if s.dialect != postgresDialect {
 		return nil, nil

@@ -10,12 +10,12 @@ import (
 	"sara/policy"
 )
 
-// A Property is one site that a connection can read upstream, with what only administration and listings need. Its History
+// A Property is one site that a connection can read upstream, including fields that only administration and listings need. Its History
 // is that of its ArchiveState.
 type Property struct {
 	policy.Property
 	WorkspaceID     string
-	PermissionLevel string // as the upstream names it; empty if it was not asked
+	PermissionLevel string // as the upstream names it; empty if unknown
 	Starred         bool
 	CreatedAt       time.Time
 }
@@ -120,7 +120,7 @@ func insertProperty(ctx context.Context, tx *sql.Tx, p Property) (int64, error) 
 	return added, err
 }
 
-// nameOrder is the sort key of properties. Names contain no zero byte, so a name sorts before its extensions.
+// nameOrder is the sort key of properties. Names contain no zero byte, so a name sorts before longer names that start with it.
 func nameOrder(displayName, id string) []byte {
 	return []byte(strings.ToLower(displayName) + "\x00" + id)
 }
@@ -180,7 +180,7 @@ func ambiguousProperty(reference string, matching []Property) error {
 	return err
 }
 
-// SetArchived archives a property, which then serves only its archived history, or unarchives it.
+// SetArchived archives a property, so only its archived history is served, or unarchives it.
 func (s *Store) SetArchived(ctx context.Context, property string, archived bool) (Property, error) {
 	action := "property.archive"
 	if !archived {
@@ -216,7 +216,7 @@ func (s *Store) setFlag(ctx context.Context, property, action, update string, va
 }
 
 // SetPropertyAccess records why the upstream denies access to a property, or with an empty note that it allows it. changed reports a
-// transition: of many replicas that see the same refusal, only one gets true. A property without access keeps its first note.
+// transition: if many replicas see the same refusal, only one gets true. A property without access keeps its first note.
 func (s *Store) SetPropertyAccess(ctx context.Context, propertyID, note string) (changed bool, err error) {
 	return s.transition(ctx, "property", propertyID, "SELECT count(*) FROM properties WHERE id = $1",
 		"UPDATE properties SET access_note = $1 WHERE id = $2 AND (access_note = '') <> ($1 = '')", cleanNote(note), propertyID)

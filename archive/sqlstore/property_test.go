@@ -62,7 +62,7 @@ func testTakenProperty(t *testing.T, f *fixture) {
 	equal(t, refusal[*ExistsError](t, err), &ExistsError{"property", "sc-domain:example.com"})
 	_, err = f.AddProperty(f.ctx, PropertySpec{Connection: "second", Site: "sc-domain:a.example", Slug: "example-com"})
 	equal(t, refusal[*ExistsError](t, err), &ExistsError{"slug", "example-com"})
-	// Another connection may have the same site, another workspace the same slug.
+	// Another connection may have the same site; another workspace may have the same slug.
 	equal(t, f.property("second", "sc-domain:example.com").Slug, "example-com-2")
 	equal(t, f.property("third", "sc-domain:example.com").Slug, "example-com")
 }

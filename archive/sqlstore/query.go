@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Timeouts of one reading query, of one writing transaction with the wait for locks, and of an operation on all URLs of a
+// Timeouts of a read query, of a write transaction including waits for locks, and of an operation on all URLs of a
 // property.
 const (
 	readLimit  = 5 * time.Second
@@ -18,7 +18,7 @@ const (
 	bulkLimit  = 2 * time.Minute
 )
 
-// querier is what a database and a transaction have in common.
+// querier is the common part of a database and a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -37,7 +37,7 @@ type joined struct {
 
 func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
 
-// all returns every row of the result; if there is none, an empty slice.
+// all returns every row of the result; an empty slice if there is none.
 func all[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	return allWithin(ctx, readLimit, q, scan, query, args...)
 }
@@ -87,7 +87,7 @@ func scalar[T any](row scanner) (v T, err error) {
 	return v, err
 }
 
-// write is transact for an administrative change: it records the change in the audit log, and advances the Edition and the
+// write is transact for an administrative change: it also records the change in the audit log, and advances the Edition and the
 // Generation.
 func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
 	return s.writeWithin(ctx, writeLimit, do)
@@ -159,7 +159,7 @@ func transactWithin(ctx context.Context, l lane, limit time.Duration, options *s
 	return nil
 }
 
-// insert runs a statement that adds a row, and returns the error exists if a unique index refuses it.
+// insert runs a statement that adds a row; if a unique index refuses it, the error is exists.
 func insert(ctx context.Context, tx *sql.Tx, exists error, query string, args ...any) error {
 	_, err := tx.ExecContext(ctx, query, args...)
 	if isUniqueViolation(err) {
@@ -177,7 +177,7 @@ func affected(ctx context.Context, q querier, query string, args ...any) (int64,
 	return result.RowsAffected()
 }
 
-// newID returns an id (UUIDv7) that sorts after the previous ones of this process.
+// newID returns an ID (UUIDv7) that sorts after the previous ones of this process.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {

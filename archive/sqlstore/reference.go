@@ -12,7 +12,7 @@ import (
 // level is one step of a full name, such as the account in ACCOUNT/WORKSPACE. Names contain no slash.
 type level struct{ id, name string }
 
-// candidate is something that a reference may match: its levels, from the outermost to itself.
+// candidate is something that a reference may match: its levels, from the outermost down to itself.
 type candidate []level
 
 func (c candidate) id() string { return c[len(c)-1].id }
@@ -41,7 +41,7 @@ func (c candidate) matches(parts []string) bool {
 // lastPart returns the last part of a reference: NAME of ACCOUNT/NAME.
 func lastPart(reference string) string { return reference[strings.LastIndexByte(reference, '/')+1:] }
 
-// pick returns the id of the only candidate that matches the reference, or among several, of the only preferred one. prefer may be
+// pick returns the ID of the only candidate that matches the reference or, if several match, of the only preferred one. prefer may be
 // nil.
 func pick(kind, reference string, candidates []candidate, prefer func(candidate) bool) (string, error) {
 	parts := strings.Split(reference, "/")
@@ -107,7 +107,7 @@ func checkText(field, value string, most int) error {
 	return nil
 }
 
-// checkName refuses a name that could be mistaken for a path of names or for an id.
+// checkName refuses a name that could be mistaken for a path of names or for an ID.
 func checkName(field, value string, most int) error {
 	if err := checkText(field, value, most); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Kinds of what Remove removes.
+// The kinds of things that Remove removes.
 const (
 	KindAccount    = "account"
 	KindWorkspace  = "workspace"
@@ -16,7 +16,7 @@ const (
 	KindProperty   = "property"
 )
 
-// A Removal is something to remove, and what goes with it: the ids of all that hangs below it, itself included.
+// A Removal is something to remove and everything below it: the IDs of all of it, itself included.
 type Removal struct {
 	Kind, ID, Name string
 	Accounts       []string // one, if the account itself is removed
@@ -26,16 +26,16 @@ type Removal struct {
 	Properties     []string
 	Keys           []string // of the people, and those that are restricted to one of the workspaces
 
-	account string // that it belongs to
+	account string // the account that owns it
 }
 
-// PlanRemoval returns what Remove would remove. The reference is one as for the method of that kind, such as Workspace.
+// PlanRemoval returns what Remove would remove. The reference is as for the method of that kind, such as Workspace.
 func (s *Store) PlanRemoval(ctx context.Context, kind, reference string) (*Removal, error) {
 	return planRemoval(ctx, s.overview, kind, reference)
 }
 
-// Remove removes something with all that hangs below it, in one transaction: stored credentials are erased, keys are unknown and
-// properties do not exist from then on. The archived history of removed properties remains until it is deleted, see RemovedProperties.
+// Remove removes something with everything below it, in one transaction: stored credentials are erased, and its keys and properties
+// no longer exist. The archived history of removed properties remains until it is deleted; see RemovedProperties.
 func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
 	const attempts = 3
 	for range attempts {
@@ -125,7 +125,7 @@ func planRemoval(ctx context.Context, q querier, kind, reference string) (*Remov
 		}
 	}
 	slices.Sort(r.Keys)
-	r.Keys = slices.Compact(r.Keys) // a person of the account may have a key for one of its workspaces
+	r.Keys = slices.Compact(r.Keys) // a person of the account may have a key restricted to one of its workspaces
 	return r, nil
 }
 
@@ -160,7 +160,7 @@ func (r *Removal) find(ctx context.Context, q querier, reference string) error {
 	return &InputError{"kind", fmt.Sprintf("%q cannot be removed", r.Kind)}
 }
 
-// recordParts records each part that has a name of its own, besides r itself.
+// recordParts records each part that has its own name, except r itself.
 func (r *Removal) recordParts(ctx context.Context, tx *sql.Tx, s *Store) error {
 	with := r.Kind + " " + r.Name
 	if err := r.recordKeys(ctx, tx, s, with); err != nil {
@@ -193,7 +193,7 @@ func (r *Removal) recordParts(ctx context.Context, tx *sql.Tx, s *Store) error {
 	return nil
 }
 
-// recordKeys records each key under the account that pays for it, which is another one for a guest of a workspace.
+// recordKeys records each key under the account that pays for it, which for a guest of a workspace is a different one.
 func (r *Removal) recordKeys(ctx context.Context, tx *sql.Tx, s *Store, with string) error {
 	for _, id := range r.Keys {
 		k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
@@ -213,7 +213,7 @@ func (r *Removal) recordKeys(ctx context.Context, tx *sql.Tx, s *Store, with str
 	return nil
 }
 
-// deleteRows deletes from the leaves to the root, so that no foreign key is left without its row.
+// deleteRows deletes from the leaves to the root, so no foreign key is left dangling.
 func (r *Removal) deleteRows(ctx context.Context, tx *sql.Tx, now int64) error {
 	const byNumber = " WHERE number IN (SELECT number FROM index_states WHERE property_id = $1)"
 	for _, step := range []struct {

@@ -12,7 +12,7 @@ import (
 	"sara/translate"
 )
 
-// A removable is a world with two accounts, of which one has something of everything.
+// A removable is a world with two accounts, one of which has something of every kind.
 type removable struct {
 	*fixture
 	account    Account
@@ -82,7 +82,7 @@ func (f *fixture) rows() map[string][]map[string]string {
 	return found
 }
 
-// rowsWith names the tables with rows that contain a text, except those that outlive what they are about.
+// rowsWith names the tables with rows that contain a text, except tables whose rows outlive what they are about.
 func (r *removable) rowsWith(text string) (tables []string) {
 	r.t.Helper()
 	for table, rows := range r.rows() {
@@ -94,7 +94,7 @@ func (r *removable) rowsWith(text string) (tables []string) {
 	return tables
 }
 
-// gone ends the test with the first thing that is still stored.
+// gone fails the test with the first thing that is still stored.
 func (r *removable) gone(ids ...string) {
 	r.t.Helper()
 	for _, id := range ids {
@@ -147,7 +147,7 @@ func testRemoveWorkspace(t *testing.T, f *fixture) {
 	equal(t, []int{len(removal.Connections), len(removal.Properties), len(removal.Keys)}, []int{2, 2, 1})
 	r.gone(r.workspace.ID, r.connection.ID, r.property.ID, r.other.ID, r.guest.ID)
 	equal(t, len(value(f.Keys(f.ctx, r.person.ID))(t)), 1)
-	// The account that the guest's key was of can see what has become of it.
+	// The account that owned the guest's key can see what happened to it.
 	last := value(f.AuditLog(f.ctx, AuditFilter{Account: "globex", Limit: 1}))(t)[0]
 	equal(t, []string{last.Action, last.Subject}, []string{"key.remove", r.guest.ID})
 	if details := string(last.Details); !strings.Contains(details, `"with":"workspace main"`) || !strings.Contains(details, "gus@globex.example") {
@@ -164,7 +164,7 @@ func testRemoveAccount(t *testing.T, f *fixture) {
 		t.Errorf("the edition is %d, and was %d", now, edition)
 	}
 	equal(t, len(value(f.People(f.ctx))(t)), 1)
-	// Its entries remain under its id.
+	// Its entries remain under its ID.
 	equal(t, f.audited(AuditFilter{Account: r.account.ID, Limit: 1}), []string{"account.remove"})
 	equal(t, f.audited(AuditFilter{Account: "acme"}), []string{})
 	_, err := f.Remove(f.ctx, KindAccount, "acme")

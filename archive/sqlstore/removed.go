@@ -12,7 +12,7 @@ type RemovedProperty struct {
 	RemovedAt time.Time
 }
 
-// RemovedProperties lists the removed properties that were not forgotten yet, oldest first.
+// RemovedProperties lists the removed properties that have not been forgotten yet, oldest first.
 func (s *Store) RemovedProperties(ctx context.Context) ([]RemovedProperty, error) {
 	scan := func(row scanner) (p RemovedProperty, err error) {
 		err = row.Scan(&p.ID, instant{&p.RemovedAt})
@@ -25,7 +25,7 @@ func (s *Store) RemovedProperties(ctx context.Context) ([]RemovedProperty, error
 	return removed, nil
 }
 
-// ForgetRemoved forgets a removed property, whose history has been deleted from the archive.
+// ForgetRemoved forgets a removed property whose history has been deleted from the archive.
 func (s *Store) ForgetRemoved(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()

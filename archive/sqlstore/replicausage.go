@@ -39,7 +39,7 @@ func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsag
 					u.Seen.InHour, u.Seen.InDay, u.Seen.Calls, u.PerHour, u.PerDay, u.CallsPerDay)
 			}
 			if err != nil {
-				return fmt.Errorf("save what a replica admitted of account %s: %w", u.Used.AccountID, err)
+				return fmt.Errorf("save what a replica admitted for account %s: %w", u.Used.AccountID, err)
 			}
 		}
 		return nil
@@ -61,7 +61,7 @@ func (s *Store) DeleteReplicaUsage(ctx context.Context, usage []policy.ReplicaUs
 	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM replica_usage WHERE day < $1", before)
 		for _, u := range usage {
-			if err == nil { // a row that was saved again since it was read stays
+			if err == nil { // a row that was saved again since it was read is kept
 				_, err = tx.ExecContext(ctx, deleteReplicaUsage+" AND in_day = $3 AND calls = $4 AND returned = $5",
 					u.Replica, u.Used.AccountID, u.Used.InDay, u.Used.Calls, u.Used.Returned)
 			}

@@ -8,11 +8,11 @@ import (
 	"sara/policy/keyring"
 )
 
-// Reseal seals with the current key what a previous key has sealed, and what does not name its key. What no key opens stays as it
-// is. progress gets the number of connections resealed so far, after every batch, which is one transaction.
+// Reseal seals with the current key everything that a previous key has sealed, or that does not name its key. What no key opens stays as
+// it is. progress gets the number of connections resealed so far after every batch; a batch is one transaction.
 //
-// It may run while servers serve and others write: it changes no revision, and nothing that was replaced since it was read. A run
-// that was interrupted is resumed by the next one.
+// It may run while servers serve and others write: it changes no revision, and nothing that was replaced since it was read. If a run is
+// interrupted, the next one resumes it.
 func (s *Store) Reseal(ctx context.Context, progress func(resealed int)) error {
 	if s.sealer == nil {
 		return ErrNoSecretKey

@@ -11,7 +11,7 @@ import (
 	"sara/policy/keyring"
 )
 
-// sealUnnamed seals as the first version did, which named no key.
+// sealUnnamed seals as the first version did, without naming the key.
 func sealUnnamed(t *testing.T, key []byte, connectionID string, plain []byte) []byte {
 	t.Helper()
 	aead := value(cipher.NewGCM(value(aes.NewCipher(key))(t)))(t)
@@ -63,7 +63,7 @@ func testReseal(t *testing.T, f *fixture) {
 	}
 }
 
-// A run goes on from where one was interrupted, and keeps what others have written between its reading and its writing.
+// A run resumes where an earlier one was interrupted, and keeps what others have written between its read and its write.
 func testResealInterrupted(t *testing.T, f *fixture) {
 	f.acme()
 	for n := range sealingBatch + 50 {
@@ -79,7 +79,7 @@ func testResealInterrupted(t *testing.T, f *fixture) {
 	}))
 	equal(t, len(batch), sealingBatch)
 	replaced := value(f.ReplaceCredentials(f.ctx, batch[7].ID, authorizedUserJSON))(t)
-	equal(t, value(both.resealBatch(f.ctx, batch))(t), sealingBatch-1) // and then it is interrupted
+	equal(t, value(both.resealBatch(f.ctx, batch))(t), sealingBatch-1) // then it is interrupted
 	got, err := both.Credentials(f.ctx, replaced.ID)
 	wantNil(t, err)
 	equal(t, string(got), string(authorizedUserJSON))

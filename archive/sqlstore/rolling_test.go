@@ -7,7 +7,7 @@ import (
 	"sara/translate"
 )
 
-// The statements of the version before 0009 that use what it no longer reads.
+// The statements of the version before 0009 that use columns which the current version no longer reads.
 const (
 	labelBefore = "INSERT INTO coverage_labels (label, folded, number, family) SELECT $1, $2, max(number) + 1," +
 		" coalesce(min(CASE WHEN folded = $2 THEN family END), max(number) + 1) FROM coverage_labels WHERE TRUE ON CONFLICT DO NOTHING"
@@ -20,7 +20,7 @@ const (
 	totalBefore = "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE family = (SELECT min(family) FROM coverage_labels WHERE folded = $1)"
 )
 
-// Both versions publish inspections of the same URLs by turns, with spellings of one label and with labels that were new to either.
+// Both versions publish inspections of the same URLs in turn, with different spellings of one label and with labels new to either version.
 func testRollingUpdate(t *testing.T, f *fixture) {
 	site := f.indexed()
 	a, b, c := "https://example.com/a", "https://example.com/b", "https://example.com/c"

@@ -6,7 +6,7 @@ import (
 	"sara/policy/keyring"
 )
 
-// Credentials are sealed for this purpose, with the connection's id as additional data, so that they cannot be moved to another
+// Credentials are sealed for this purpose, with the connection's ID as additional data, so they cannot be moved to another
 // connection within the database.
 const credentialsPurpose = "credentials"
 
@@ -17,8 +17,8 @@ func (s *Store) seal(connectionID string, plain []byte) ([]byte, error) {
 	return s.sealer.AppendSeal(nil, plain, []byte(connectionID)), nil
 }
 
-// unseal also returns which key sealed the credentials, known or not; zero if nothing shows it. If no key opens them, the error is
-// a *WrongKeyError; without a key it matches ErrNoSecretKey.
+// unseal also returns which key sealed the credentials, even one it does not have; zero if they do not name it. If no key opens them,
+// the error is a *WrongKeyError; without a key it matches ErrNoSecretKey.
 func (s *Store) unseal(connectionID string, sealed []byte) (plain []byte, by keyring.ID, err error) {
 	by, named := keyring.KeyOf(sealed)
 	switch {

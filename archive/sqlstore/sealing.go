@@ -9,27 +9,27 @@ import (
 	"sara/policy/keyring"
 )
 
-// sealingBatch is how many credentials one query reads, and one transaction of Reseal writes at most. It bounds the memory, and how
-// long other writers wait.
+// sealingBatch is how many credentials one query reads, and how many one transaction of Reseal writes at most. It bounds the memory, and
+// how long other writers wait.
 const sealingBatch = 200
 
-// Sealing is which secret keys the stored credentials need, and which credentials none of the Store's keys opens.
+// Sealing shows which secret keys the stored credentials need, and which credentials none of the Store's keys opens.
 type Sealing struct {
-	Keys     []SecretKeyUse // those of the Store, the current one first, then those that are missing
+	Keys     []SecretKeyUse // those of the Store, the current one first, then the missing ones
 	Unopened Unopened       // all connections, for a Store without a secret key
 }
 
 // SecretKeyUse is how many connections a secret key has sealed.
 type SecretKeyUse struct {
-	ID          keyring.ID // zero: not known
+	ID          keyring.ID // zero: unknown
 	Role        KeyRole
 	Connections int
 }
 
-// IsKnown reports whether credentials name the key; those that are damaged, or older than names, do not.
+// IsKnown reports whether credentials name the key; damaged ones, and those from before names were stored, do not.
 func (u SecretKeyUse) IsKnown() bool { return u.ID != keyring.ID{} }
 
-// KeyRole is what a secret key does in a Store.
+// KeyRole is the role of a secret key in a Store.
 type KeyRole string
 
 // The roles of keys.
@@ -43,7 +43,7 @@ const (
 type Unopened struct {
 	First   []UnopenedConnection // by id
 	Total   int
-	Healthy int // of the total, those that are not known to fail
+	Healthy int // those of the total not known to fail
 }
 
 // UnopenedConnection is a connection, and why its credentials do not open.
@@ -100,7 +100,7 @@ func (s *Store) keyUses(uses map[keyring.ID]int) []SecretKeyUse {
 	return list
 }
 
-// secretKeys returns the ids of the keys, the current one first; none without a secret key.
+// secretKeys returns the IDs of the keys, the current one first; none without a secret key.
 func (s *Store) secretKeys() []keyring.ID {
 	if s.ring == nil {
 		return nil

@@ -40,8 +40,8 @@ func (s *Store) BrandTerms(ctx context.Context, propertyID string) ([]translate.
 	return terms, nil
 }
 
-// SetBrandTerms replaces the brand terms of a property and returns them as stored. Of the given terms only Term and MatchType are
-// used. A term that existed before keeps its id and its time.
+// SetBrandTerms replaces the brand terms of a property and returns them as stored. Of the given terms, only Term and MatchType are
+// used. A term that already exists keeps its ID and its time.
 func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []translate.BrandTerm) ([]translate.BrandTerm, error) {
 	if err := checkBrandTerms(terms); err != nil {
 		return nil, err
@@ -117,8 +117,8 @@ func (s *Store) PageGroups(ctx context.Context, propertyID string) ([]translate.
 	return groups, nil
 }
 
-// SetPageGroups replaces the page groups of a property and returns them as stored. Of the given groups only Name and Rules are
-// used. A group whose name existed before keeps its id and its time.
+// SetPageGroups replaces the page groups of a property and returns them as stored. Of the given groups, only Name and Rules are
+// used. A group whose name already exists keeps its ID and its time.
 func (s *Store) SetPageGroups(ctx context.Context, property string, groups []translate.PageGroup) ([]translate.PageGroup, error) {
 	if err := translate.CheckPageGroups(groups); err != nil {
 		return nil, &InputError{"page groups", err.Error()}

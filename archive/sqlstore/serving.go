@@ -13,7 +13,7 @@ import (
 
 var _ policy.Directory = (*Store)(nil)
 
-// The hashes are one argument, so that the database prepares one statement for any number of them.
+// The hashes are one argument, so the database prepares one statement for any number of them.
 const selectKeysByHash = "SELECT k.hash, k.id, k.scopes, k.workspace_id, w.name, k.allowed_from, k.expires_at, k.revoked_at, p.id, a.id," +
 	" a.plan, a.until_day FROM api_keys k JOIN people p ON p.id = k.person_id JOIN accounts a ON a.id = p.account_id" +
 	" LEFT JOIN workspaces w ON w.id = k.workspace_id WHERE k.hash "
@@ -63,15 +63,15 @@ func scanHashedKey(row scanner) (h hashedKey, err error) {
 		k.RevokedAt = *revoked
 	}
 	if until != nil {
-		// The last day is included, in UTC: the plan ends at the first instant of the day after.
+		// The last day is included, in UTC: the plan ends at the first instant of the following day.
 		k.PlanEnd = (*until + 1).Time()
 	}
 	k.Scopes, k.From = policy.KnownScopes(strings.Fields(scopes)), policy.StoredAddresses(from)
 	return h, nil
 }
 
-// FindKeys implements policy.Directory. A scope that this version does not know grants nothing, and does not fail the other
-// keys of the query.
+// FindKeys implements policy.Directory. A scope that this version does not know grants nothing, and does not make the query fail for
+// the other keys.
 func (s *Store) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.Hash]policy.Key, error) {
 	if len(hashes) == 0 {
 		return nil, nil
@@ -114,7 +114,7 @@ const (
 		" OR (SELECT count(*) FROM property_shares s JOIN memberships m ON m.workspace_id = s.workspace_id" +
 		" WHERE s.property_id = p.id AND m.person_id = $3 AND ($4 = '' OR s.workspace_id = $4)) > 0)" + byName
 
-	// Shared properties that the person reaches through their own workspace too are in the first part only.
+	// Shared properties that the person also reaches through their own workspace are only in the first part.
 	reachable = "SELECT p.id, p.name_order FROM memberships m JOIN properties p ON p.workspace_id = m.workspace_id" +
 		" WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2) AND ($3 OR NOT p.archived)" +
 		" UNION ALL SELECT p.id, p.name_order FROM properties p WHERE p.id IN (SELECT s.property_id FROM memberships m" +
@@ -122,7 +122,7 @@ const (
 		" AND (SELECT count(*) FROM memberships m WHERE m.person_id = $1 AND m.workspace_id = p.workspace_id AND ($2 = '' OR m.workspace_id = $2)) = 0" +
 		" AND ($3 OR NOT p.archived)"
 	countReachable = "SELECT count(*) FROM (" + reachable + ") found"
-	// OFFSET and LIMIT apply before connections are joined, so that skipped rows are cheap.
+	// OFFSET and LIMIT apply before connections are joined, so skipped rows are cheap.
 	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT id FROM (" + reachable + ") found ORDER BY name_order LIMIT $4 OFFSET $5) page" +
 		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id" + byName
 )

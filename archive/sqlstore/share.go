@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// ShareProperty lets the members of another workspace, of any account, reach a property, which is connected and collected once. It is
-// idempotent.
+// ShareProperty lets the members of another workspace, of any account, reach a property, which is still connected and collected once. It
+// is idempotent.
 func (s *Store) ShareProperty(ctx context.Context, property, workspace string) error {
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, w, err := findShare(ctx, tx, property, workspace)
@@ -15,7 +15,7 @@ func (s *Store) ShareProperty(ctx context.Context, property, workspace string) e
 			return change{}, err
 		}
 		if p.WorkspaceID == w.ID {
-			return change{}, &ConflictError{"workspace", fmt.Sprintf("%q is the property's own: its members reach it already", w.Name)}
+			return change{}, &ConflictError{"workspace", fmt.Sprintf("%q is the property's own: its members can already reach it", w.Name)}
 		}
 		added, err := affected(ctx, tx, "INSERT INTO property_shares (property_id, workspace_id) VALUES ($1, $2)"+
 			" ON CONFLICT (property_id, workspace_id) DO NOTHING", p.ID, w.ID)
@@ -30,7 +30,7 @@ func (s *Store) ShareProperty(ctx context.Context, property, workspace string) e
 	return nil
 }
 
-// UnshareProperty ends a ShareProperty. It is idempotent.
+// UnshareProperty reverts ShareProperty. It is idempotent.
 func (s *Store) UnshareProperty(ctx context.Context, property, workspace string) error {
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, w, err := findShare(ctx, tx, property, workspace)
@@ -82,8 +82,8 @@ func (s *Store) PropertyShares(ctx context.Context) ([]Share, error) {
 	return shares, nil
 }
 
-// MoveProperty moves a property to another connection, and so to the workspace of that, with its history, its URLs and its settings.
-// It keeps its slug, unless that is in use there. permission is the one of the new connection; it may be empty.
+// MoveProperty moves a property to another connection, and so to that connection's workspace, with its history, URLs and settings.
+// It keeps its slug, unless that is in use there. permission is that of the new connection; it may be empty.
 func (s *Store) MoveProperty(ctx context.Context, property, connection, permission string) (p Property, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		c, err := findConnection(ctx, tx, connection)
@@ -105,7 +105,7 @@ func (s *Store) MoveProperty(ctx context.Context, property, connection, permissi
 		}
 		moved := p.change("property.move")
 		moved.details["from"] = before.ID
-		if before.AccountID != c.AccountID { // the account that has it no longer sees the change, too
+		if before.AccountID != c.AccountID { // the account that loses it sees the change too
 			lost := moved
 			lost.workspace, lost.account = "", before.AccountID
 			err = s.record(ctx, tx, lost)

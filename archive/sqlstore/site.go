@@ -85,7 +85,7 @@ func siteName(site, host, kind string) string {
 
 const maxSlug = 80
 
-// checkSlug refuses a slug of other than lower-case letters, digits and dashes, or that could be mistaken for an id.
+// checkSlug refuses a slug with anything but lower-case letters, digits and dashes, or that could be mistaken for an ID.
 func checkSlug(slug string) error {
 	if slug == "" || len(slug) > maxSlug || strings.Trim(slug, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return &InputError{"slug", fmt.Sprintf("%q must be 1 to %d lower-case letters, digits and dashes", slug, maxSlug)}

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// sitemapNumbers assigns the database numbers of sitemaps and of sets of them. Existing numbers are kept, so that rows that refer to
+// sitemapNumbers assigns the database numbers of sitemaps and of sets of them. Existing numbers are kept, so rows that refer to
 // them need not be rewritten.
 type sitemapNumbers struct {
 	sitemaps             map[string]int32 // by path

@@ -174,7 +174,7 @@ func TestConcurrentProcessesCreateOneDatabase(t *testing.T) {
 	}
 }
 
-// What every request looks up is parsed once: SQLite would take longer for that than for the look-up.
+// The look-ups of every request are parsed once: SQLite would take longer to parse them than to run them.
 func TestLookupsAreParsedOnce(t *testing.T) {
 	f := newFixture(t, "sqlite:"+filepath.Join(t.TempDir(), "sara.db"))
 	p, _ := f.acme()
@@ -198,7 +198,7 @@ func TestLookupsAreParsedOnce(t *testing.T) {
 	}
 }
 
-// A look-up that ends with its context leaves no statement open: the connection would go on to see the database as it was.
+// A look-up that ends with its context leaves no statement open: otherwise the connection would keep seeing the old snapshot.
 func TestCanceledLookupsLeaveNoSnapshot(t *testing.T) {
 	f := newFixture(t, "sqlite:"+filepath.Join(t.TempDir(), "sara.db"))
 	p, _ := f.acme()

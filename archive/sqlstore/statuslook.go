@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A StatusLook is what a process has counted over all accounts, connections and properties. Others read it, so that the cost of
-// reading does not grow with their number.
+// A StatusLook is what a process has counted over all accounts, connections and properties. Other processes read it, so their cost
+// does not grow with these numbers.
 type StatusLook struct {
 	At     time.Time
 	Counts []byte // JSON
 }
 
-// StatusLook returns the last look that was saved; false if there is none, also in an older schema.
+// StatusLook returns the last saved look; false if there is none, or if the schema is too old to have one.
 func (s *Store) StatusLook(ctx context.Context) (StatusLook, bool, error) {
 	look, err := one(ctx, s.overview, func(row scanner) (l StatusLook, err error) {
 		var counts string

@@ -20,11 +20,11 @@ type Config struct {
 	URL string
 	// Keyring encrypts the stored upstream credentials; nil if there is no secret key.
 	Keyring *keyring.Keyring
-	// Connections is how many connections to the database there are at most, from MinConnections to MaxConnections; 0: as many as
-	// the URL says with pool_max_conns, else DefaultConnections.
+	// Connections is the maximum number of connections to the database, from MinConnections to MaxConnections; 0: pool_max_conns of the
+	// URL, or else DefaultConnections.
 	Connections int
-	// Command is for a program that makes a few queries and ends: they share their connections, of which it opens as few as it needs. A
-	// server's have separate ones, so that they do not wait for each other.
+	// Command is for a program that makes a few queries and ends: all its queries share connections, and it opens as few as it needs. A
+	// server has separate pools, so that queries of different kinds do not wait for each other.
 	Command bool
 	// Actor is who makes the administrative changes, for the audit log.
 	Actor string
@@ -50,7 +50,7 @@ type Store struct {
 	opening        *opening
 }
 
-// opening is whether the database may be used: not before it has answered with a schema that this program knows. It is safe for
+// opening records whether the database may be used: not before it has answered with a schema that this program knows. It is safe for
 // concurrent use.
 type opening struct{ failure atomic.Pointer[error] } // nil: open
 
@@ -60,7 +60,7 @@ func newOpening() *opening {
 	return o
 }
 
-// succeed opens it, for good.
+// succeed opens it for good.
 func (o *opening) succeed() { o.failure.Store(nil) }
 
 // fail records why it is still not open.
@@ -71,7 +71,7 @@ func (o *opening) fail(err error) {
 	}
 }
 
-// check returns an error that is ErrNotOpen until it is open.
+// check returns an error that matches ErrNotOpen until it is open.
 func (o *opening) check() error {
 	if failure := o.failure.Load(); failure != nil {
 		return *failure
@@ -96,7 +96,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// New is Open for a database that need not answer yet. Until Migrate has succeeded, the schema is not known, and every other use of
+// New is like Open, but the database need not answer yet. Until Migrate has succeeded, the schema is not known, and every other use of
 // the store fails with ErrNotOpen.
 func New(c Config) (*Store, error) {
 	s := &Store{ring: c.Keyring, now: c.Now, actor: c.Actor, auditRetention: cmp.Or(c.AuditRetention, DefaultAuditRetention),
@@ -129,7 +129,7 @@ func New(c Config) (*Store, error) {
 // Close waits for running queries and closes the database.
 func (s *Store) Close() error { return s.pools.close() }
 
-// Ping reports whether the database answers. It uses a connection of its own, so that it does not wait for queries.
+// Ping reports whether the database answers. It has its own connection, so it does not wait for queries.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.opening.check(); err != nil {
 		return err
@@ -142,12 +142,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Generation increases with every administrative write that this process commits, and with every change of a connection's health
-// or a property's access that it makes. Caches of the store's content compare it.
+// Generation increases with every administrative write that this process commits, and with every change that it makes to a connection's
+// health or a property's access. Caches of the store's content compare it.
 func (s *Store) Generation() uint64 { return s.generation.Load() }
 
 // Edition increases with the same changes as Generation, whichever process makes them. A cache that was filled after an edition
-// was read is valid as long as the edition stays the same.
+// was read is valid until the edition changes.
 func (s *Store) Edition(ctx context.Context) (uint64, error) {
 	changes, err := one(ctx, s.keys, scalar[int64], "SELECT changes FROM edition")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sara/translate"
 )
 
-// A tenant has two of everything, with something stored about each.
+// A tenant has two of everything, with some stored data about each.
 type tenant struct {
 	account     Account
 	workspaces  [2]Workspace
@@ -21,7 +21,7 @@ type tenant struct {
 	properties  [2]Property // of the first connection, and shared with the second workspace
 }
 
-// newTenant adds a tenant. Tenants have all in common except what must differ.
+// newTenant adds a tenant. Tenants are equal except for what must differ.
 func newTenant(f *fixture, name string) (t tenant) {
 	f.t.Helper()
 	t.account = f.account(name, "pro")
@@ -48,7 +48,7 @@ func newTenant(f *fixture, name string) (t tenant) {
 	return t
 }
 
-// describe stores something of everything about a property.
+// describe stores one of each kind of data about a property.
 func (f *fixture) describe(id string) {
 	f.t.Helper()
 	first, last := translate.Date(20_000), translate.Date(20_100)
@@ -70,7 +70,7 @@ func (f *fixture) describe(id string) {
 	wantNil(f.t, f.SaveIndexDay(f.ctx, id, IndexDay{Date: indexDay - 1, URLs: 3}))
 }
 
-// use stores what an account has used.
+// use stores usage of an account.
 func (f *fixture) use(account string, n int) {
 	f.t.Helper()
 	count := policy.UsageCount{AccountID: account, Hour: 500_001, Day: 20_833, InHour: n, InDay: n}
@@ -79,7 +79,7 @@ func (f *fixture) use(account string, n int) {
 		{Replica: "r2", Used: count, Local: count, Seen: count}}))
 }
 
-// owned returns the rows of all tables that belong to someone. The number of a property in them is replaced by its id.
+// owned returns the rows of all tables that belong to a customer, with the number of a property replaced by its ID.
 func (f *fixture) owned() map[string]bool {
 	f.t.Helper()
 	tables, owned, properties := f.rows(), map[string]bool{}, map[string]string{}
@@ -101,10 +101,10 @@ func (f *fixture) owned() map[string]bool {
 	return owned
 }
 
-// A subject is texts that all rows about it have.
+// A subject is a set of texts that all rows about it contain.
 type subject []string
 
-// touches ends the test if a change adds, changes or deletes a row that is about none of the subjects, or nothing at all.
+// touches fails the test if a change adds, changes or deletes a row that is about none of the subjects, or changes nothing at all.
 func (f *fixture) touches(what string, change func() error, subjects ...subject) {
 	f.t.Helper()
 	before := f.owned()
@@ -135,7 +135,7 @@ func only[T any](_ T, err error) error { return err }
 
 func rotated(_, _ APIKey, err error) error { return err }
 
-// A change of one thing touches neither others of the same customer nor those of another.
+// A change of one thing affects neither others of the same customer nor those of another.
 func testSubjects(t *testing.T, f *fixture) {
 	globex := newTenant(f, "globex")
 	acme := newTenant(f, "acme")
@@ -217,7 +217,7 @@ func (f *fixture) changeProperty(acme tenant) {
 	for _, to := range []string{acme.connections[1].ID, third.ID, acme.connections[1].ID} { // in its workspace, to the other, and back
 		f.touches("MoveProperty", func() error {
 			p, err := f.MoveProperty(ctx, id, to, "")
-			equal(t, p.Slug, acme.properties[0].Slug) // globex has it too, in workspaces of its own
+			equal(t, p.Slug, acme.properties[0].Slug) // globex has it too, in its own workspaces
 			return err
 		}, subject{"properties map", id}, subject{"property_shares", id, w.ID})
 	}

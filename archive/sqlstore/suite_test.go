@@ -30,7 +30,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// sqliteTemplate returns a function that returns copies of one migrated database: to migrate takes longer than most tests.
+// sqliteTemplate returns a function that returns copies of one migrated database: migrating takes longer than most tests.
 func sqliteTemplate(t *testing.T) (newDatabase func(testing.TB) string) {
 	t.Helper()
 	const name = "sara #1?.db"
@@ -348,8 +348,8 @@ func testMigrateRace(t *testing.T, f *fixture) {
 	f.account("acme", "pro")
 }
 
-// Databases of every earlier schema open with their content: the first schema has accounts, keys and properties.
-// It goes back by 1, 2, 4 and more versions, and to the first one: to go back to each of them takes a quarter of the time of the suite.
+// Databases of every earlier schema can be opened with their content: the first schema has accounts, keys and properties.
+// The test goes back by 1, 2, 4 and more versions, and to the first: going back to each one takes a quarter of the suite's time.
 func testPreviousSchema(t *testing.T, f *fixture) {
 	provider := value(f.migrator())(t)
 	latest := len(provider.ListSources())

@@ -15,8 +15,8 @@ func scanUsage(row scanner) (u policy.UsageCount, err error) {
 	return u, err
 }
 
-// SaveUsage implements policy.UsageStore. It replaces the usage of the accounts in counts, in one transaction, without those that have been
-// removed. Generation stays the same: served data does not depend on usage.
+// SaveUsage implements policy.UsageStore. It replaces the usage of the accounts in counts, in one transaction, and skips accounts that
+// have been removed. Generation stays the same: served data does not depend on usage.
 func (s *Store) SaveUsage(ctx context.Context, counts []policy.UsageCount) error {
 	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, u := range counts {
@@ -42,7 +42,7 @@ func (s *Store) Usage(ctx context.Context, day int64) ([]policy.UsageCount, erro
 	return counts, nil
 }
 
-// UsageOf returns the usage on a day of the accounts whose ids are in a range, both ends included.
+// UsageOf returns the usage on a day of the accounts whose IDs are in a range, both ends included.
 func (s *Store) UsageOf(ctx context.Context, day int64, first, last string) ([]policy.UsageCount, error) {
 	counts, err := all(ctx, s.overview, scanUsage, "SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts"+
 		" WHERE account_id >= $1 AND account_id <= $2 AND day = $3 ORDER BY account_id", first, last, day)

@@ -23,7 +23,7 @@ func testUsage(t *testing.T, f *fixture) {
 	equal(t, f.Generation(), generation)
 
 	next := policy.UsageCount{AccountID: one.ID, Hour: 500_025, Day: 20_834, InHour: 1, InDay: 1}
-	// An account may have been removed since it was used. That must not keep the others from being saved.
+	// An account may have been removed since it was used. That must not keep the usage of the others from being saved.
 	removed := policy.UsageCount{AccountID: "removed", Hour: 1, Day: 20_834}
 	wantNil(t, f.SaveUsage(f.ctx, []policy.UsageCount{removed, next}))
 	equal(t, value(f.Usage(f.ctx, 20_834))(t), []policy.UsageCount{next})

@@ -36,7 +36,7 @@ func (w Workspace) change(action string) change {
 	return change{action: action, subject: w.ID, account: w.AccountID, details: details{"name": w.Name}}
 }
 
-// memberChange is a change of the workspace's members. The person may be of another account.
+// memberChange returns a change of the workspace's members. The person may belong to another account.
 func (w Workspace) memberChange(action string, p Person) change {
 	return change{action: action, subject: w.ID, account: w.AccountID, details: details{"workspace": w.Name, "person": p.ID, "email": p.Email}}
 }

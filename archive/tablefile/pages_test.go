@@ -22,7 +22,7 @@ type rawPage struct {
 	start  []byte // instead of the header
 }
 
-// dataPage returns a page whose header is as its data, but for what change sets.
+// dataPage returns a page whose header matches its data, except for what change sets.
 func dataPage(values int32, encoding format.Encoding, data []byte, change func(*format.PageHeader)) rawPage {
 	p := rawPage{data: data}
 	p.header.Type, p.header.CompressedPageSize, p.header.UncompressedPageSize = format.DataPage, int32(len(data)), int32(len(data))
@@ -109,7 +109,7 @@ func readCounts(t *testing.T, data []byte) (n int, err error) {
 	return n, err
 }
 
-// zeros returns a frame of Zstandard for a multiple of 128 KiB, four bytes each, which does not say how many.
+// zeros returns a Zstandard frame for a multiple of 128 KiB, four bytes each, which does not declare its size.
 func zeros(blocks int) []byte {
 	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 7 << 3}
 	for i := range blocks {
@@ -122,7 +122,7 @@ func zeros(blocks int) []byte {
 	return frame
 }
 
-// What a small file claims costs no memory: neither the sizes in the headers of its pages, nor what is packed and repeated.
+// The claims of a small file cost no memory: neither the sizes in its page headers, nor the sizes of what is packed and repeated.
 func TestPagesThatClaimTooMuch(t *testing.T) {
 	const huge, tooMuch = math.MaxInt32, "MiB of memory"
 	number := make([]byte, 8)
@@ -179,7 +179,7 @@ func TestPagesThatClaimTooMuch(t *testing.T) {
 	check("repeated beginnings", "DELTA_BYTE_ARRAY", texts, dataPage(1, format.DeltaByteArray, delta, nil))
 }
 
-// The files above are refused for what they claim: without it, they are read.
+// The files above are refused for their claims: without those, they can be read.
 func TestPagesThatAreRead(t *testing.T) {
 	number := make([]byte, 8)
 	numbers := bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 1<<14)

@@ -142,7 +142,7 @@ func packed(t *testing.T, data []byte) []byte {
 	return out.Bytes()
 }
 
-// Every format returns the same rows, of the columns that are chosen, in their order.
+// Every format returns the same rows, with the chosen columns in their order.
 func TestFormatsReturnTheSameRows(t *testing.T) {
 	all := anyRecords(1000)
 	for format, write := range map[Format]func(io.Writer, []record) error{CSV: writeCSV, JSON: writeJSON, Parquet: writeParquet, Avro: writeAvro} {
@@ -209,7 +209,7 @@ func readAll(t *testing.T, what string, f *File, all []record) {
 	}
 }
 
-// A cell is read as what it is, and text as what it says; nothing is rounded or guessed.
+// A cell is read as its own type, and text as what it says; nothing is rounded or guessed.
 func TestCells(t *testing.T) {
 	of := func(set func(*Cell)) (c Cell) { set(&c); return c }
 	text := func(s string) Cell { return of(func(c *Cell) { c.setText([]byte(s)) }) }
@@ -264,7 +264,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// What is damaged or of another form is an error that says where.
+// A damaged or malformed file is an error that says where.
 func TestDamagedFilesAreErrors(t *testing.T) {
 	read := func(data []byte) error {
 		f, err := openBytes(t, data)
@@ -320,7 +320,7 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 	}
 }
 
-// A record of empty fields has no text, and yet takes memory.
+// A record of empty fields has no text, but still takes memory.
 func TestACSVRecordHasBoundedFields(t *testing.T) {
 	for fields, want := range map[int]bool{mostFields: true, mostFields + 1: false} {
 		c := NewCSVReader(strings.NewReader(strings.Repeat(",", fields-1)))

@@ -1,6 +1,6 @@
 // Package pgtest starts a private PostgreSQL server for tests, with the programs that are installed on the machine. The server
-// listens only on a socket in a temporary folder, and does not sync to disk. It sorts text by the rules of a language, so that
-// queries fail that wrongly rely on byte order. It is stopped and removed when the test that started it ends, and on Linux dies
+// listens only on a socket in a temporary folder, and does not sync to disk. It sorts text by the rules of a language, so
+// queries that wrongly rely on byte order fail. It is stopped and removed when the test that started it ends, and on Linux dies
 // with the test process.
 package pgtest
 
@@ -34,7 +34,7 @@ type Server struct {
 	databases atomic.Int64
 }
 
-// Start starts a server that runs until tb and its subtests end. It takes about a second, so tests of a package share one server
+// Start starts a server that runs until tb and its subtests end. It takes about a second, so the tests of a package share one server
 // in a parent test. It skips the test with -short, and where PostgreSQL is not installed.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
@@ -83,8 +83,8 @@ func serverUser() (*syscall.SysProcAttr, error) {
 	return processAttributes(&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}), nil
 }
 
-// privateFolder creates a folder that belongs to the server's user. tb.TempDir does not fit: the path of a socket must be short,
-// and the server's user must be able to enter every folder above.
+// privateFolder creates a folder that belongs to the server's user. tb.TempDir does not fit: a socket's path must be short,
+// and the server's user must be able to enter every parent folder.
 func privateFolder(tb testing.TB, owner *syscall.SysProcAttr) string {
 	tb.Helper()
 	folder, err := os.MkdirTemp(folderOfServers(), "pgtest")
@@ -113,13 +113,13 @@ func run(ctx context.Context, tb testing.TB, server *exec.Cmd, url string) {
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		// The kernel kills the server with the thread that started it (Pdeathsig), so the thread is kept.
+		// The kernel kills the server when the thread that started it ends (Pdeathsig), so the thread is kept.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := server.Start()
 		started <- err
 		if err == nil {
-			_ = server.Wait() // it was signalled to stop, so its status does not matter
+			_ = server.Wait() // it was told to stop, so its status does not matter
 		}
 	}()
 	if err := <-started; err != nil {
@@ -155,7 +155,7 @@ func waitReady(ctx context.Context, url string, ended <-chan struct{}) error {
 	}
 }
 
-// NewDatabase returns the URL of an empty database. It is a schema, which takes a millisecond to create where a real database
+// NewDatabase returns the URL of an empty database. It is a schema, which takes a millisecond to create, while a real database
 // takes twenty. These databases share the advisory locks of the server's first one.
 func (s *Server) NewDatabase(tb testing.TB) string {
 	tb.Helper()
@@ -164,8 +164,8 @@ func (s *Server) NewDatabase(tb testing.TB) string {
 	return s.url() + "&search_path=" + name
 }
 
-// Template returns a function that returns the URLs of copies of a database that prepare has filled, and closed again. They are real
-// databases: a change of the schema in one would make all connections of the others forget theirs.
+// Template returns a function that returns the URLs of copies of a database that prepare has filled and closed again. They are real
+// databases: a schema change in one would make all connections of the others discard their cached schema.
 func (s *Server) Template(tb testing.TB, prepare func(url string)) (newDatabase func(testing.TB) string) {
 	tb.Helper()
 	const template = "template_of_databases"
@@ -179,13 +179,13 @@ func (s *Server) Template(tb testing.TB, prepare func(url string)) (newDatabase 
 	}
 }
 
-// Dump returns a backup of a database that NewDatabase has returned, in the custom format of pg_dump.
+// Dump returns a backup of a database created by NewDatabase, in the custom format of pg_dump.
 func (s *Server) Dump(tb testing.TB, database string) []byte {
 	tb.Helper()
 	return s.dump(tb, database, "custom")
 }
 
-// Text returns all that is in a database that NewDatabase has returned, as SQL.
+// Text returns the whole content of a database created by NewDatabase, as SQL.
 func (s *Server) Text(tb testing.TB, database string) string {
 	tb.Helper()
 	return string(s.dump(tb, database, "plain"))
@@ -200,7 +200,7 @@ func (s *Server) dump(tb testing.TB, database, format string) []byte {
 	return dump
 }
 
-// Drop destroys a database that NewDatabase has returned.
+// Drop destroys a database created by NewDatabase.
 func (s *Server) Drop(tb testing.TB, database string) {
 	tb.Helper()
 	s.mustExec(tb, "DROP SCHEMA "+schemaOf(tb, database)+" CASCADE")
@@ -216,7 +216,7 @@ func (s *Server) Restore(tb testing.TB, dump []byte) {
 	}
 }
 
-// schemaOf returns the schema that is a database.
+// schemaOf returns the schema that stands for a database.
 func schemaOf(tb testing.TB, database string) string {
 	tb.Helper()
 	u, err := url.Parse(database)

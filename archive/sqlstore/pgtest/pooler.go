@@ -13,7 +13,7 @@ import (
 const poolerPort = 6432
 
 // StartPooler starts PgBouncer in transaction mode in front of the server, and returns the URL of an empty database behind it. It
-// passes transactions to three sessions of the server, in turns, so that what a client leaves in a session meets other clients.
+// spreads transactions over three sessions of the server in turn, so state that a client leaves in a session reaches other clients.
 // StartPooler skips the test where PgBouncer is not installed.
 func (s *Server) StartPooler(tb testing.TB) (url string) {
 	tb.Helper()

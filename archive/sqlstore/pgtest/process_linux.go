@@ -7,8 +7,8 @@ func processAttributes(owner *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: owner, Pdeathsig: syscall.SIGQUIT}
 }
 
-// folderOfServers returns the parent of a server's files, empty for that of temporary files. A test's database is a hundred files, and
-// to make them on a disk takes a quarter of the time of its tests. The one in memory needs room: that of a container often has little.
+// folderOfServers returns the parent of a server's files; empty for that of temporary files. A test's database is a hundred files, and
+// creating them on disk takes a quarter of the tests' time. The folder in memory must have enough space; containers often have little.
 func folderOfServers() string {
 	const memory = "/dev/shm"
 	var free syscall.Statfs_t
@@ -18,5 +18,5 @@ func folderOfServers() string {
 	return memory
 }
 
-// roomOfServers is several times what the files of a server take, log included.
+// roomOfServers is several times the size of a server's files, including the log.
 const roomOfServers = 2 << 30

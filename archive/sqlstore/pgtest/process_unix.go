@@ -8,5 +8,5 @@ func processAttributes(owner *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: owner}
 }
 
-// folderOfServers returns the parent of a server's files, empty for that of temporary files.
+// folderOfServers returns the parent of a server's files; empty for that of temporary files.
 func folderOfServers() string { return "" }

@@ -1,4 +1,4 @@
-// Package sqlitetest makes SQLite databases for tests. Migrating one takes longer than most tests, so it is done once in a process.
+// Package sqlitetest makes SQLite databases for tests. Migrating one takes longer than most tests, so it is done once per process.
 package sqlitetest
 
 import (

@@ -97,7 +97,7 @@ func TestKeyRotate(t *testing.T) {
 	if left := time.Until(ends); err != nil || left < 23*time.Hour || left > 24*time.Hour {
 		t.Errorf("the old key ends in %v: %v", left, err)
 	}
-	c.Fails(ExitError, []string{"key", "rotate", id}, "rotated already")
+	c.Fails(ExitError, []string{"key", "rotate", id}, "already been rotated")
 	c.Fails(ExitUsage, []string{"key", "rotate", id, "--overlap", "31d"}, "--overlap")
 	c.Fails(ExitUsage, []string{"key", "rotate", id, "--overlap", "721h"}, "--overlap 721h0m0s is not a time of 0s to 720h0m0s")
 }
