@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkBackfill measures the cost of the collector itself: the upstream answers at once, and there are no rate limits. One
-// operation is a day of a property, of some 400 rows, in a local folder.
+// operation is a day of a property, about 400 rows, in a local folder.
 func BenchmarkBackfill(b *testing.B) {
 	w := newUpstream(b, nil)
 	for b.Loop() {

@@ -25,7 +25,7 @@ func (oneConnection) SetPropertyAccess(context.Context, string, string) (bool, e
 	return false, nil
 }
 
-// A property of which every call fails is left alone, and the others of its connection are collected through the same gateway.
+// A property whose every call fails is left alone, and the others of its connection are collected through the same gateway.
 func TestFailingPropertyDoesNotStopTheOthers(t *testing.T) {
 	w := newUpstream(t, nil)
 	properties := w.properties("broken", "shop", "blog", "forum")

@@ -42,7 +42,7 @@ func TestCollectArchivesEveryDayOfTheUpstream(t *testing.T) {
 		t.Errorf("stored %+v", s)
 	}
 
-	// A second run queries only the provisional days, besides one series, and changes nothing.
+	// A second run queries only one series and the provisional days, and changes nothing.
 	before := objects(t, folder)
 	w.collect(w.collector(folder), Span{}, "shop")
 	for _, q := range w.calls() {
@@ -184,8 +184,8 @@ func TestDaysNotShownYetAreLeftForLater(t *testing.T) {
 	w.wantArchived(folder, "shop", *span.Since, w.anchor())
 }
 
-// The upstream may publish several days late. Those days are not final days without traffic: once published, they are archived. Of a
-// site with traffic on every day they are not archived before.
+// The upstream may publish several days late. Such days are not final days without traffic: they are archived once they are published,
+// and for a site with traffic on every day, not before.
 func TestUnpublishedDaysAreArchivedOncePublished(t *testing.T) {
 	const site = "sc-domain:shop.example"
 	for name, steady := range map[string]bool{"a steady site": true, "a site with days without traffic": false} {
@@ -216,7 +216,7 @@ func TestUnpublishedDaysAreArchivedOncePublished(t *testing.T) {
 	}
 }
 
-// The start of the upstream's window is an estimate. Days there that the upstream has lost are not days without traffic, if a site has
+// The start of the upstream's window is an estimate. Days there that the upstream has lost are not days without traffic if the site has
 // had traffic on every day since.
 func TestLostDaysAreNotArchived(t *testing.T) {
 	const site = "sc-domain:shop.example"
@@ -280,7 +280,7 @@ func TestContradictoryDaysAreNotArchived(t *testing.T) {
 	}
 }
 
-// Rows that an archive cannot have do not stop the collection: those of one key are added up, and those without a key are left out.
+// Rows that the archive cannot hold do not stop the collection: rows with the same key are added up, and rows without a key are left out.
 func TestOddKeysAreArchivedWithoutThem(t *testing.T) {
 	w, folder, notices := newUpstream(t, nil), t.TempDir(), &notices{}
 	span := w.weeks(1)
@@ -292,10 +292,10 @@ func TestOddKeysAreArchivedWithoutThem(t *testing.T) {
 	}
 }
 
-// oddGateway splits the first row of an answer in two of one key, and adds one without a key.
+// oddGateway splits the first row of an answer into two with the same key, and adds one without a key.
 type oddGateway struct {
 	*fakeUpstream
-	without LeftRows // of all answers, of one property at a time
+	without LeftRows // over all answers, for one property at a time
 }
 
 // Query implements Gateway.
@@ -454,7 +454,7 @@ func TestPruneDespiteAFailedCollection(t *testing.T) {
 	w.wantArchived(folder, "shop", translate.NewWindow(w.anchor(), 3).Earliest-DefaultGraceDays, w.anchor())
 }
 
-// A month that cannot be read does not keep the others beyond what the plan keeps.
+// An unreadable month does not keep the others beyond what the plan keeps.
 func TestPruneDespiteADamagedMonth(t *testing.T) {
 	w, folder := newUpstream(t, nil), t.TempDir()
 	since := w.anchor() - 200

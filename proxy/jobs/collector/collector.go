@@ -18,19 +18,19 @@ type Config struct {
 	History History
 	Gateway Gateway
 	Store   Store
-	// Current returns a property as it is now; exists is false if it was removed. A run may last hours, in which properties are removed,
-	// move to another connection, or get a plan that keeps more.
+	// Current returns a property as it is now; exists is false if it was removed. A run may take hours, during which properties may be
+	// removed, move to another connection, or get a plan that keeps more.
 	Current func(ctx context.Context, id string) (p Property, exists bool, err error)
 
 	schedule.RunConfig
 
-	// Calls per minute. The upstream allows 1,200 for a site and for a user, which is a connection; customers need some of them.
+	// Calls per minute. The upstream allows 1,200 per site and per user, which is a connection; customers need some of them.
 	PerSite       int // 0: DefaultPerSite
 	PerConnection int // 0: DefaultPerConnection
 
 	Parallel  int // properties at a time; 0: DefaultParallel
 	FlushDays int // days of a property to buffer before they are written; 0: DefaultFlushDays
-	GraceDays int // how many days past the retention of the plan are kept; 0: DefaultGraceDays
+	GraceDays int // how many days beyond the plan's retention are kept; 0: DefaultGraceDays
 }
 
 // Defaults of a Config.
@@ -43,15 +43,15 @@ const (
 )
 
 const (
-	// ProvisionalDays is how many of the last published days may still change, although the upstream calls them final.
+	// ProvisionalDays is how many of the last published days may still change although the upstream calls them final.
 	ProvisionalDays = 2
-	// maxCooldown is the longest cooldown that a run waits for. The upstream's load quota needs a quarter of an hour; its daily
-	// quota is left to the run of the next day.
+	// maxCooldown is the longest cooldown that a run waits for. The upstream's load quota recovers within a quarter of an hour; its daily
+	// quota is left to the next day's run.
 	maxCooldown = 20 * time.Minute
 )
 
 // Provisional returns the first day whose figures may still change at an anchor, however late the upstream publishes. Figures of
-// unknown age, such as those of an import, are not final from that day on.
+// unknown age, such as imported ones, are not final from that day on.
 func Provisional(anchor translate.Date) translate.Date {
 	return anchor - translate.LongestLag - ProvisionalDays + 1
 }
@@ -75,7 +75,7 @@ var _ History = (*archive.History)(nil)
 
 // Gateway queries the upstream. It is safe for concurrent use.
 type Gateway interface {
-	// Query returns the rows of a property. It calls charge, unless that is nil, before the call upstream.
+	// Query returns the rows of a property. It calls charge, unless nil, before the call upstream.
 	Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error)
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// refresh updates the property of a task, as far as the store answers: what the task archives does not depend on it. It returns why the
+// refresh updates the property of a task if the store answers; what the task archives does not depend on it. It returns why the
 // property is not collected.
 func (r *run) refresh(ctx context.Context, t *task) error {
 	now, err := r.current(ctx, t.Property)

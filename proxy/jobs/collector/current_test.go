@@ -9,7 +9,7 @@ import (
 	"sara/translate"
 )
 
-// Without it, a run would not see that a property was removed meanwhile.
+// Without Current, a run would not notice that a property was removed meanwhile.
 func TestCurrentIsRequired(t *testing.T) {
 	w := newUpstream(t, nil)
 	if _, err := New(Config{History: newMemory(), Gateway: w, Store: w}); err == nil {
@@ -17,7 +17,7 @@ func TestCurrentIsRequired(t *testing.T) {
 	}
 }
 
-// A run may last hours: the plan at its beginning does not decide what is deleted at its end.
+// A run may take hours: the plan at its start must not decide what is deleted at its end.
 func TestPruneGoesByThePlanOfTheMoment(t *testing.T) {
 	w, folder := newUpstream(t, nil), t.TempDir()
 	since := w.anchor() - 150

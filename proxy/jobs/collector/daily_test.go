@@ -107,7 +107,7 @@ func (r *replicas) end() {
 	r.running.Wait()
 }
 
-// reports returns how many results and errors were reported since it was last used.
+// reports returns how many results and errors were reported since the last time it was called.
 func (r *replicas) reports() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,7 +5,7 @@
 //
 // One query for each day and dimension, because a query over many days loses most of the rows with little traffic. Only the
 // totals of the days come from one query over the whole range. The archive alone decides which days are queried: those that
-// are missing there, and those that are not final. This makes a run idempotent: after one that was interrupted, killed or
+// it lacks, and those that are not final. This makes a run idempotent: if it is interrupted, killed or
 // repeated, the next run queries what is missing, and the archive ends with the same bytes as after a single run.
 //
 // The oldest day comes first, because the upstream drops it next; a month is written when it is complete. The upstream still changes
@@ -13,7 +13,7 @@
 // them again. Some days are left out:
 //
 //   - A day that the upstream does not show yet, or has not published by the rule of translate.KnownDays, is left for a later run. So
-//     answers and archive treat the same days as unknown.
+//     answers and the archive treat the same days as unknown.
 //   - A day that the upstream has lost at the start of its window is not archived (translate.LostUntil).
 //   - A day about which the upstream contradicts itself, or which it refuses, is not archived, and the result reports it.
 //
@@ -21,10 +21,10 @@
 //
 // # How it behaves
 //
-// Its rate stays well below the upstream's limits for a site and for a user, and it yields to customers' requests, up to a
-// limit. Several properties are collected at once. If one fails, it stops or backs off alone, and the others continue. A few days of
+// Its rate stays well below the upstream's limits per site and per user, and it yields to customers' requests for a limited
+// time. Several properties are collected at once. If one fails, it stops or backs off alone, and the others continue. A few days of
 // each property are buffered in memory; a kill loses only those. Before each attempt, and before it deletes what a plan no longer
-// keeps, the collector reads the property again, which may have changed since the run began (Config.Current).
+// keeps, the collector reads the property again, because it may have changed since the run began (Config.Current).
 //
 // # The daily job
 //

@@ -11,7 +11,7 @@ type gap struct {
 	dimensions []translate.Dimension
 }
 
-// bounds returns the first and the last day that can be collected: those that the upstream has, the plan keeps, and the span allows.
+// bounds returns the first and the last day that can be collected: days that the upstream has, the plan keeps, and the span allows.
 func (r *run) bounds(retentionMonths int) (first, last translate.Date) {
 	window := translate.NewWindow(r.anchor, retentionMonths)
 	first, last = max(window.UpstreamStart, window.Earliest), window.Anchor
@@ -24,8 +24,8 @@ func (r *run) bounds(retentionMonths int) (first, last translate.Date) {
 	return first, last
 }
 
-// estimate returns how many days of each property are probably to be collected, by the recorded states of their archives: reading the
-// archives of all of them first would double the listings of a run.
+// estimate returns roughly how many days of each property are to be collected, from the recorded states of their archives: reading all
+// the archives first would double the listings of a run.
 func (r *run) estimate(properties []Property) map[string]int {
 	days := make(map[string]int, len(properties))
 	for _, p := range properties {
@@ -42,7 +42,7 @@ func (r *run) estimate(properties []Property) map[string]int {
 	return days
 }
 
-// gaps returns what there is to collect for a property, the oldest day first. Damaged months are left out, because their days could not be
+// gaps returns what there is to collect for a property, the oldest day first. Damaged months are left out, because their days cannot be
 // archived.
 func (r *run) gaps(inventory archive.Inventory, damaged *archive.DamageError, retentionMonths int) []gap {
 	first, last := r.bounds(retentionMonths)

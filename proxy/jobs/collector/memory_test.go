@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// memory is a history that keeps only which days there are. Unlike the real one it can be used in a bubble of synctest,
+// memory is a history that keeps only which days are archived. Unlike the real one, it can be used in a synctest bubble,
 // whose goroutines may not share the compressor's pools with others.
 type memory struct {
 	mu   sync.Mutex

@@ -12,18 +12,18 @@ import (
 	"sara/translate"
 )
 
-// mostFailures is how many days in a row fail before the upstream counts as down.
+// mostFailures is how many consecutive days must fail before the upstream counts as down.
 const mostFailures = 3
 
-// isOfDay reports whether other days may be had after an error about one. The upstream may refuse one day again and again: that must not
-// keep the later ones out of the archive, since it drops a day every day.
+// isOfDay reports whether an error concerns only its day, so that other days may still succeed. The upstream may keep refusing one day:
+// that must not keep the later ones out of the archive, since it drops a day every day.
 func isOfDay(ctx context.Context, err error) bool {
 	kind := schedule.KindOf(err)
 	return context.Cause(ctx) == nil && (kind == upstream.Unavailable || kind == upstream.Rejected)
 }
 
-// collect archives what is missing of a property. When it fails, the days before the failure are archived, and those after single days
-// that fail. Damaged months are left out, and are its error if nothing else fails.
+// collect archives what a property lacks. When it fails, the days before the failure are archived, and so are those after single days
+// that fail. Damaged months are left out, and are the error if nothing else fails.
 func (r *run) collect(ctx context.Context, t *task) error {
 	p := t.Property
 	inventory, err := r.config.History.Days(ctx, p.PropertyID)
@@ -52,20 +52,20 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	return nil
 }
 
-// A collection is an attempt to collect the days of a property that are missing.
+// A collection is an attempt to collect the missing days of a property.
 type collection struct {
 	*run
 	task   *task
 	totals totals
 	buffer buffer
-	left   LeftRows // that cannot be archived
+	left   LeftRows // rows that cannot be archived
 }
 
-// archiveDays archives what is missing of days. It returns those about which the upstream contradicts itself, and the error
+// archiveDays archives the missing days. It returns those about which the upstream contradicts itself, and the error
 // that ended it or, if none did, that of the first day that was left out.
 func (c *collection) archiveDays(ctx context.Context, gaps []gap) (contradicted []translate.Date, err error) {
 	p := c.task.Property
-	failed := 0 // days in a row
+	failed := 0 // consecutive days
 	for _, g := range gaps {
 		days, consistent, queryErr := c.day(ctx, g)
 		if queryErr != nil {
@@ -96,14 +96,14 @@ func (c *collection) archiveDays(ctx context.Context, gaps []gap) (contradicted 
 	return contradicted, err
 }
 
-// LeftRows is the notice that a number of rows were left out: they have no key, or one that is too long to be archived.
+// LeftRows is the notice that a number of rows were left out: they have no key, or one that is too long to archive.
 type LeftRows int
 
 func (n LeftRows) String() string {
 	return fmt.Sprintf("rows not archived, because they have no key, or one of more than %d bytes: %d", archive.LongestKey, int(n))
 }
 
-// buffer holds days that are not written yet.
+// buffer holds days that have not been written yet.
 type buffer struct {
 	days  []archive.Day
 	last  translate.Date
@@ -117,10 +117,10 @@ func (b *buffer) add(day translate.Date, days []archive.Day) {
 	}
 }
 
-// endsMonth reports whether the last day is the last of its month.
+// endsMonth reports whether the last day is the end of its month.
 func (b *buffer) endsMonth() bool { return (b.last + 1).Time().Day() == 1 }
 
-// flush writes the buffer. Once ctx has ended nothing is written.
+// flush writes the buffer. Once ctx has ended, it writes nothing.
 func (c *collection) flush(ctx context.Context) error {
 	b, t := &c.buffer, c.task
 	if len(b.days) == 0 {
@@ -139,13 +139,13 @@ func (c *collection) flush(ctx context.Context) error {
 
 // totals are the metrics of whole days.
 type totals struct {
-	days        map[translate.Date]translate.Metrics // that the upstream shows
-	unpublished translate.Date                       // the first day that it has not published yet; 0: none
-	published   translate.Date                       // the last day that it has published for certain
-	lost        translate.Date                       // the last day that it has lost at the start of its window; 0: none
+	days        map[translate.Date]translate.Metrics // the days that the upstream shows
+	unpublished translate.Date                       // the first day not published yet; 0: none
+	published   translate.Date                       // the last day certainly published
+	lost        translate.Date                       // the last day lost at the start of its window; 0: none
 }
 
-// totals queries the days of a range with one call, and with them those that show what is not published yet, and what is lost.
+// totals queries the days of a range with one call, plus the days that show what is not published yet and what is lost.
 func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange) (totals, error) {
 	if latest := translate.LatestDays(r.anchor); dates.End >= latest.Start {
 		dates = translate.DateRange{Start: min(dates.Start, latest.Start), End: latest.End}
@@ -171,8 +171,8 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 	return totals{shown, known.Unpublished(r.anchor), known.Published(r.anchor), translate.LostUntil(rows, live)}, nil
 }
 
-// day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
-// archive. A day that the upstream does not show yet, or no longer, has nothing to archive either.
+// day queries what is missing of a day. consistent is false if the answers contradict each other; then there is nothing to
+// archive. Nor is there for a day that the upstream does not show yet, or no longer shows.
 func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consistent bool, err error) {
 	all := &c.totals
 	final := g.day <= all.published-ProvisionalDays
@@ -181,7 +181,7 @@ func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consis
 	case !shown && g.day > c.anchor-ProvisionalDays, all.unpublished != 0 && g.day >= all.unpublished, g.day <= all.lost:
 		return nil, true, nil
 	case total.Impressions == 0:
-		// One more query makes sure that the day is not merely missing in the series.
+		// One more query makes sure that the day is not just missing from the series.
 		rows, err := c.query(ctx, c.task.Property, translate.DayQuery(c.task.Property.Site, translate.ByDevice, g.day, archive.TopRows))
 		if err != nil || hasTraffic(rows) {
 			return nil, false, err
@@ -196,7 +196,7 @@ func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consis
 		if err != nil {
 			return nil, false, err
 		}
-		// The upstream withholds rare search queries, possibly all of a day. It withholds no other dimension.
+		// The upstream withholds rare search queries, possibly all of a day. It withholds nothing under the other dimensions.
 		if by != translate.ByQuery && !hasTraffic(rows) {
 			return nil, false, nil
 		}
@@ -205,10 +205,10 @@ func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consis
 	return days, true, nil
 }
 
-// spareRows are asked for beyond those that are archived, so that a day keeps as many where some are left out or added up.
+// spareRows are requested in addition to those archived, so that a day stays full when some rows are left out or added up.
 const spareRows = 10
 
-// rows returns the rows of a day: for ByDate the total, which is known already, otherwise those of a query.
+// rows returns the rows of a day: for ByDate the total, which is already known, otherwise those of a query.
 func (c *collection) rows(ctx context.Context, by translate.Dimension, day translate.Date) (*translate.Rows, error) {
 	if by == translate.ByDate {
 		var b translate.RowsBuilder
@@ -234,8 +234,8 @@ func hasTraffic(rows *translate.Rows) bool {
 	return false
 }
 
-// query makes one call when the limits and the traffic of customers allow it. It waits no longer than BusyLimit for customers,
-// because the upstream drops a day every day. The limits have no burst, because the upstream counts bursts too.
+// query makes one call when the limits and the traffic of customers allow it. It yields to customers for at most BusyLimit,
+// because the upstream drops a day every day. The limits allow no burst, because the upstream counts bursts too.
 func (r *run) query(ctx context.Context, p Property, q translate.Query) (*translate.Rows, error) {
 	if err := r.config.Pace(ctx, &r.limiter, schedule.Limit{Name: "site " + p.Site, PerMinute: r.config.PerSite},
 		schedule.Limit{Name: "connection " + p.ConnectionID, PerMinute: r.config.PerConnection}); err != nil {

@@ -9,13 +9,13 @@ import (
 	"sara/translate"
 )
 
-// Pruned is the notice that days before a date were deleted: the plan no longer keeps them.
+// Pruned is the notice that days before a date were deleted because the plan no longer keeps them.
 type Pruned struct{ Before translate.Date }
 
 func (p Pruned) String() string { return fmt.Sprintf("deleted the days before %s", p.Before) }
 
-// FirstKept returns the first day that is kept at an anchor, if a plan keeps some months: earlier ones are deleted when the property is
-// next collected.
+// FirstKept returns the first day that is kept at an anchor by a plan that keeps some months; earlier days are deleted when the property
+// is next collected.
 func FirstKept(anchor translate.Date, retentionMonths, graceDays int) translate.Date {
 	return translate.NewWindow(anchor, retentionMonths).Earliest - translate.Date(graceDays)
 }
@@ -26,13 +26,13 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	if _, isDamage := errors.AsType[*archive.DamageError](damage); damage != nil && !isDamage {
 		return damage
 	}
-	first, _ := inventory.Bounds() // of the months that can be read; Prune keeps the others
+	first, _ := inventory.Bounds() // of the readable months; Prune keeps the others
 	isPast := func(before translate.Date) bool { return first != nil && *first < before }
 	before := FirstKept(r.anchor, t.Property.RetentionMonths, r.config.GraceDays)
 	if !isPast(before) {
 		return damage
 	}
-	// By the plan of this moment: the account may have got one that keeps more, and have imported what that keeps.
+	// By the current plan: the account may have moved to one that keeps more, and imported more days.
 	now, err := r.current(ctx, t.Property)
 	if err != nil {
 		return fmt.Errorf("look up how much history its plan keeps: %w", err)

@@ -22,7 +22,7 @@ func inBubble(t *testing.T, test func(*bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newUpstream(t, time.Now)
-		time.Sleep(2 * 24 * time.Hour) // to a week that ends with traffic for all: an end without any counts as not published
+		time.Sleep(2 * 24 * time.Hour) // to a week that ends with traffic for all: a quiet end counts as unpublished
 		test(&bubble{fakeUpstream: w, t: t, history: newMemory()})
 	})
 }
@@ -68,7 +68,7 @@ func (b *bubble) wantWhole(ids ...string) {
 	}
 }
 
-// callsOf returns how many calls were made for each property since it was last used.
+// callsOf returns how many calls were made for each property since the last time it was called.
 func (b *bubble) callsOf() map[string]int {
 	n := make(map[string]int)
 	for _, q := range b.calls() {
@@ -115,7 +115,7 @@ func TestUnreadablePropertyDoesNotDelayOthers(t *testing.T) {
 	}
 }
 
-// Days that are not final yet are archived again by each attempt. That is no progress: a run ends, whichever call goes on failing.
+// Every attempt archives days that are not final again. That is not progress: a run ends, whichever call keeps failing.
 func TestRunEndsIfADayGoesOnFailing(t *testing.T) {
 	for back := range translate.Date(ProvisionalDays + 1) {
 		inBubble(t, func(b *bubble) {
@@ -135,7 +135,7 @@ func TestRunEndsIfADayGoesOnFailing(t *testing.T) {
 	}
 }
 
-// A day that the upstream refuses again and again does not keep the others out of the archive.
+// A day that the upstream keeps refusing does not keep the others out of the archive.
 func TestFailingDayDoesNotStopTheOthers(t *testing.T) {
 	for name, kind := range map[string]upstream.Kind{"unavailable": upstream.Unavailable, "rejected": upstream.Rejected} {
 		t.Run(name, func(t *testing.T) {
@@ -171,12 +171,12 @@ func TestFailingDayDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-// A failure that is not of one day, or of several days in a row, ends the attempt where it is: the days before are archived, and the property
-// is not complete.
+// A failure that does not concern only one day, or several consecutive ones, ends the attempt where it is: the days before are archived,
+// and the property is incomplete.
 func TestFailureFromADayOnEndsTheAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
-		days int // that are asked for, from the first one that fails
+		days int // that are requested, from the first one that fails
 	}{
 		"unavailable": {fail(upstream.Unavailable, 0), mostFailures}, "rejected": {fail(upstream.Rejected, 0), mostFailures},
 		"forbidden": {fail(upstream.Forbidden, 0), 1}, "revoked": {fail(upstream.Revoked, 0), 1}, "quota": {fail(upstream.Quota, time.Hour), 1},
@@ -286,7 +286,7 @@ func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 			t.Errorf("progress: %v\nwant      %v", progress.events, want)
 		}
 
-		// A day that is archived resets the count of failed attempts, so that outages do not end a run that makes progress.
+		// An archived day resets the count of failed attempts, so outages do not end a run that makes progress.
 		attempts := translate.Date(0)
 		b.failing(func(_ upstream.Target, q translate.Query) error {
 			if q.Dimension == translate.ByDate {
@@ -344,7 +344,7 @@ func TestLongCooldownIsLeftToTheNextRun(t *testing.T) {
 			t.Fatalf("the site is in cooldown until %v", until)
 		}
 
-		// A run that reads the saved state makes no call for the site.
+		// A run that reads the saved state makes no calls for the site.
 		b.failing(nil)
 		b.calls()
 		results = b.run(b.paced(), "shop")
@@ -448,7 +448,7 @@ func TestPauseEndsWithContext(t *testing.T) {
 	})
 }
 
-// Another attempt archives the last days again, since they are provisional. They are archived once.
+// A retry archives the last days again, because they are provisional. They count once.
 func TestDaysThatARetryArchivesAgainCountOnce(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		since, failed := b.anchor()-5, false

@@ -19,7 +19,7 @@ import (
 )
 
 // Span bounds the days to collect; nil is unbounded. Days that the upstream has dropped, or that the plan does not keep, are
-// left out silently.
+// silently left out.
 type Span struct {
 	Since, Until *translate.Date
 }
@@ -28,7 +28,7 @@ type Span struct {
 type Result struct {
 	Property Property // as it was when its last attempt began
 	Days     int      // archived in this run, whole or in part
-	Err      error    // why it is not complete; nil when it is
+	Err      error    // why it is not complete; nil if it is
 }
 
 // The Err of properties that are not collected.
@@ -48,7 +48,7 @@ func (e *ContradictionError) Error() string {
 }
 
 // Collect collects the properties until each is complete or cannot be completed now, prunes what their plans no longer keep,
-// and returns the results in order. It ends early, with an error, only when ctx does; what is archived by then stays.
+// and returns the results in order. It ends early, with an error, only if ctx does; what has been archived by then stays.
 func (c *Collector) Collect(ctx context.Context, properties []Property, span Span) ([]Result, error) {
 	began := c.config.Now()
 	r := &run{
@@ -92,10 +92,10 @@ type run struct {
 type task struct {
 	Result
 	state    sqlstore.ArchiveState
-	archived map[translate.Date]bool // in this run; another attempt archives provisional days again
+	archived map[translate.Date]bool // in this run; a retry archives provisional days again
 	reached  translate.Date          // the last day up to which it is archived in this run
-	failed   int                     // attempts in a row that reached no later day
-	retryAt  time.Time               // zero: at once
+	failed   int                     // consecutive attempts that reached no later day
+	retryAt  time.Time               // zero: immediately
 	done     bool
 }
 
@@ -164,7 +164,7 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 	return r.finish(ctx, t, err)
 }
 
-// retry decides whether, and after which pause, a task that ended with err is attempted again.
+// retry decides whether a task that ended with err is attempted again, and after what pause.
 func (r *run) retry(t *task, err error) (pause time.Duration, retry bool) {
 	if err == nil || errors.As(err, new(*archive.ObjectError)) || errors.As(err, new(*ContradictionError)) {
 		return 0, false
@@ -182,8 +182,8 @@ func (r *run) retry(t *task, err error) (pause time.Duration, retry bool) {
 	return 0, false
 }
 
-// finish prunes a property after its last attempt, which ended with err, and records the outcome. One that Search Console refuses, perhaps
-// for ever, is pruned like any other.
+// finish prunes a property after its last attempt, which ended with err, and records the outcome. A property that Search Console refuses,
+// perhaps for ever, is pruned like any other.
 func (r *run) finish(ctx context.Context, t *task, err error) error {
 	pruned := r.prune(ctx, t)
 	if err = cmp.Or(err, pruned); err == nil {
@@ -203,7 +203,7 @@ func (r *run) finish(ctx context.Context, t *task, err error) error {
 	return nil
 }
 
-// save records the state of a property. If that fails, the result gets the error unless it has one already, because the
+// save records the state of a property. If that fails, the error becomes that of the result unless it already has one, because the
 // archive does not depend on the record. save returns only the error of ctx.
 func (r *run) save(ctx context.Context, t *task) error {
 	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
@@ -220,12 +220,12 @@ func (r *run) save(ctx context.Context, t *task) error {
 		return ended
 	}
 	if err != nil && t.Err == nil && t.done {
-		t.Err = fmt.Errorf("note the state of the archive: %w", err)
+		t.Err = fmt.Errorf("save the state of the archive: %w", err)
 	}
 	return nil
 }
 
-// knownFailure returns the error that a call would fail with, as far as this run knows; nil if the call may be made.
+// knownFailure returns the error that a call is known to fail with; nil if the call may be made.
 func (r *run) knownFailure(p Property) error {
 	if err := r.lost.Err(p.ConnectionID); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (r *run) knownFailure(p Property) error {
 	return nil
 }
 
-// remember records what an error means for the other properties of the connection or the site.
+// remember records what an error implies for the other properties of the connection or the site.
 func (r *run) remember(p Property, err error) {
 	r.lost.Note(p.ConnectionID, err)
 	if schedule.KindOf(err) == upstream.Quota {
@@ -246,7 +246,7 @@ func (r *run) remember(p Property, err error) {
 	}
 }
 
-// cooldown returns the end of a site's cooldown, and whether it has one.
+// cooldown returns the end of a site's cooldown, and whether it is in one.
 func (r *run) cooldown(site string) (until time.Time, cooling bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 	"sara/translate"
 )
 
-// fakeUpstream is a Gateway and a Store, with the properties that the Store has. Its figures for a day are a function of the site, the day,
-// and whether the day is settled; it computes them without the shortcuts of the collector.
+// fakeUpstream is a Gateway and a Store, including the Store's properties. Its figures for a day are a function of the site, the day,
+// and whether the day is settled; it computes them without the collector's shortcuts.
 type fakeUpstream struct {
 	t         testing.TB
 	now       func() time.Time
@@ -37,7 +37,7 @@ type fakeUpstream struct {
 	made    []call
 	fails   func(t upstream.Target, q translate.Query) error // nil: no call fails
 	states  map[string]sqlstore.ArchiveState                 // saved, by property
-	changed map[string]Property                              // as Current returns them, without their states; all others are alike
+	changed map[string]Property                              // set by change, without their states; all others are alike
 }
 
 type call struct {
@@ -92,7 +92,7 @@ func figure(n uint64, of int, site string, by translate.Dimension, day translate
 	return int64(h % n)
 }
 
-// kind is a sort of day.
+// kind is a kind of day.
 type kind int
 
 const (
@@ -149,12 +149,12 @@ func (w *fakeUpstream) firstKept() translate.Date {
 	return translate.NewWindow(w.anchor(), 36).UpstreamStart + translate.Date(w.lost)
 }
 
-// isSettled reports whether the figures of a day no longer change: those of the last published days do.
+// isSettled reports whether the figures of a day no longer change; those of the last published days still do.
 func (w *fakeUpstream) isSettled(day translate.Date) bool {
 	return day <= w.anchor()-translate.Date(w.unsettled)-ProvisionalDays
 }
 
-// isFinal reports whether a day is archived for good at an anchor: once two more days are published for certain.
+// isFinal reports whether a day is archived for good at an anchor: once two later days are certainly published.
 func (w *fakeUpstream) isFinal(site string, day, anchor translate.Date) bool {
 	published := anchor - translate.LongestLag
 	for later := published + 1; later <= anchor-translate.Date(w.late); later++ {
@@ -245,7 +245,7 @@ func (w *fakeUpstream) current(_ context.Context, id string) (Property, bool, er
 	return w.property(id), true, nil
 }
 
-// change replaces properties, but for their states.
+// change replaces properties, except for their states.
 func (w *fakeUpstream) change(properties ...Property) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,7 +263,7 @@ func (w *fakeUpstream) failing(fails func(t upstream.Target, q translate.Query) 
 	w.fails = fails
 }
 
-// calls returns the calls since it was last used.
+// calls returns the calls since the last time it was called.
 func (w *fakeUpstream) calls() []call {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"sara/proxy/upstream"
 )
 
-// inspectURL inspects one URL with retries. It does not retry while other URLs are answered: then the URL is the problem.
+// inspectURL inspects one URL with retries. It does not retry while other URLs are answered, because then the URL is the problem.
 func (x *inspection) inspectURL(ctx context.Context, url string) (status upstream.Inspection, err error) {
 	err = x.retry(x.active, x.task.Property, func() error {
 		status, err = x.call(ctx, url)
@@ -22,7 +22,7 @@ func (x *inspection) inspectURL(ctx context.Context, url string) (status upstrea
 	return status, err
 }
 
-// unanswered is an outage for one URL while others are answered.
+// unanswered is an outage that affects one URL while others are answered.
 type unanswered struct{ error }
 
 func (u unanswered) Unwrap() error { return u.error }
@@ -32,7 +32,7 @@ func isUnanswered(err error) bool {
 	return ok
 }
 
-// othersAnswered reports whether the last URL that was inspected in this run was answered.
+// othersAnswered reports whether the last URL inspected in this run was answered.
 func (x *inspection) othersAnswered() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -56,7 +56,7 @@ func (x *inspection) call(ctx context.Context, url string) (upstream.Inspection,
 	return status, err
 }
 
-// withGrace returns a context that ends d after ctx does: the quota of a call in flight is spent, and its answer may be near.
+// withGrace returns a context that ends d after ctx: the quota of a call in flight is spent, and its answer may be about to arrive.
 func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -86,7 +86,7 @@ func (x *inspection) takeQuota(p Property) error {
 }
 
 // retry calls try until it succeeds, fails for good, or has used up its attempts. An outage is retried with exponential
-// backoff. A quota error is retried once, because it may be about the minute; if not, it is about the day.
+// backoff. A quota error is retried once, because it may concern the minute; if the retry fails too, it concerns the day.
 func (r *run) retry(ctx context.Context, p Property, try func() error) error {
 	for failed, overQuota := 1, false; ; failed++ {
 		err := try()

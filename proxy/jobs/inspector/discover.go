@@ -11,7 +11,7 @@ import (
 	"sara/translate"
 )
 
-// A SitemapProblem is why a sitemap was not read, or only in part.
+// A SitemapProblem explains why a sitemap was not read, or only in part.
 type SitemapProblem struct {
 	Path    string
 	Problem string // for people
@@ -19,7 +19,7 @@ type SitemapProblem struct {
 
 func (p SitemapProblem) String() string { return fmt.Sprintf("sitemap %s: %s", p.Path, p.Problem) }
 
-// Discovered is the notice that discovery is done.
+// Discovered is the notice that discovery has finished.
 type Discovered struct {
 	URLs   int
 	Capped bool // there were more than the plan inspects
@@ -32,7 +32,7 @@ func (d Discovered) String() string {
 	return fmt.Sprintf("%d URLs", d.URLs)
 }
 
-// discover finds the URLs of a property and keeps those with the most clicks. After an error the tracked URLs stay as they are.
+// discover finds the URLs of a property and keeps those with the most clicks. If it fails, the tracked URLs stay as they are.
 func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedURL) (err error) {
 	defer func() {
 		if err != nil {
@@ -77,7 +77,7 @@ func (r *run) find(ctx context.Context, p Property) (f findings, err error) {
 		return f, err
 	}
 	if f.listed, err = r.sitemaps(ctx, p); err != nil {
-		return f, fmt.Errorf("ask which sitemaps there are: %w", err)
+		return f, fmt.Errorf("list the sitemaps: %w", err)
 	}
 	paths := make([]string, len(f.listed))
 	for i, s := range f.listed {
@@ -92,7 +92,7 @@ func (r *run) find(ctx context.Context, p Property) (f findings, err error) {
 		return f, err
 	}
 	f.clicks, f.archived = clicksOf(result.Rows, scope), len(result.Missing) < days.Days()
-	// The archive has the top pages of each day. The others are ranked, too, if the upstream answers; discovery does not depend on it.
+	// The archive has the top pages of each day. The others are also ranked if the upstream answers; discovery does not depend on it.
 	if rows, err := r.config.Gateway.Query(ctx, p.Target, translate.WideQuery(p.Site, translate.ByPage, days), nil); err == nil {
 		f.live = clicksOf(rows, scope)
 	}
@@ -132,7 +132,7 @@ func (r *run) trafficDays() translate.DateRange {
 	return translate.DateRange{Start: anchor - days + 1, End: anchor}
 }
 
-// clicksOf returns the clicks of pages, which may be zero.
+// clicksOf returns the clicks of pages; they may be zero.
 func clicksOf(pages *translate.Rows, scope sitemap.Scope) map[string]int64 {
 	clicks := make(map[string]int64, pages.Len())
 	for i := range pages.Len() {

@@ -85,7 +85,7 @@ func TestUnreadableSitemapKeepsItsURLs(t *testing.T) {
 			w.inspect("shop", Options{})
 			equal(t, "tracked at first", w.tracked("shop"), all)
 			test.then(w)
-			for range 2 { // URLs that were kept once are kept again
+			for range 2 { // URLs that were kept are kept again
 				w.passDay()
 				r := w.inspect("shop", Options{})
 				check(t, r.Err)

@@ -13,11 +13,11 @@ import (
 
 // findings are the sources of a discovery.
 type findings struct {
-	listed   []upstream.Sitemap    // by the upstream
-	found    sitemap.Found         // in them
-	clicks   map[string]int64      // of the archived pages with traffic
+	listed   []upstream.Sitemap    // listed by the upstream
+	found    sitemap.Found         // found in them
+	clicks   map[string]int64      // clicks of the archived pages with traffic
 	archived bool                  // any of the days of clicks is archived
-	live     map[string]int64      // clicks of more pages, by the upstream; nil if it did not answer
+	live     map[string]int64      // clicks of more pages, from the upstream; nil if it did not answer
 	tracked  []sqlstore.TrackedURL // before this discovery
 }
 
@@ -28,8 +28,8 @@ type page struct {
 	visited bool // it had traffic
 }
 
-// discovery merges the findings, and keeps at most maxURLs: those with the most clicks; of equals first those that were
-// tracked before, because they have results; then by URL.
+// discovery merges the findings, and keeps at most maxURLs: those with the most clicks; among equals, first those that were
+// already tracked, because they have results; then by URL.
 func (f findings) discovery(maxURLs int) sqlstore.Discovery {
 	d := sqlstore.Discovery{Capped: f.found.Full}
 	pages := slices.Collect(maps.Values(f.pages(&d)))
@@ -67,7 +67,7 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// pages returns all candidates by URL, and adds the sitemaps that they are in to d.
+// pages returns all candidates by URL, and adds the sitemaps that contain them to d.
 func (f findings) pages(d *sqlstore.Discovery) map[string]*page {
 	pages := make(map[string]*page, len(f.found.URLs)+len(f.clicks))
 	pageOf := func(url string) *page {
@@ -143,8 +143,8 @@ func (s sitemaps) index(path string) int32 {
 const notReached = "not read: the index file that named it could not be read"
 
 // presumed returns the sitemaps that could not be read, and so may still list a tracked URL, with the index files above them.
-// It includes a sitemap that was not reached if another sitemap of the URL could not be read: that one may be the index file
-// that names it.
+// It includes a sitemap that was not reached if another sitemap of the URL could not be read, because that one may be the index
+// file that names it.
 func (s sitemaps) presumed(u sqlstore.TrackedURL) (presumed []int32) {
 	if !slices.ContainsFunc(u.Sitemaps, func(path string) bool { return s.visited[path].Problem != "" }) {
 		return nil

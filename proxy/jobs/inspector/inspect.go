@@ -13,14 +13,14 @@ import (
 	"sara/translate"
 )
 
-// errDayUsedUp ends the inspections of a property for today.
+// errDayUsedUp ends a property's inspections for today.
 var errDayUsedUp = errors.New("the upstream's quota of the day is used up")
 
 // inspection is the work on the URLs of one property.
 type inspection struct {
 	*run
 	task *task
-	// active ends when the work does. Calls in flight outlive it by callGrace: their quota is spent.
+	// active ends when the work does. Calls in flight outlive it by up to callGrace, because their quota is spent.
 	active context.Context
 	stop   context.CancelFunc
 
@@ -28,12 +28,12 @@ type inspection struct {
 	due       []sqlstore.TrackedURL // the first is inspected next; a probe takes the last
 	remaining int                   // inspections that Options.Max allows; negative: unbounded
 	allowed   bool                  // the upstream answered an inspection of the property today
-	rejected  int                   // failures in a row, see failed
+	rejected  int                   // consecutive failures, see failed
 	failure   error                 // the last; nil for none
 	end       error                 // why the work was stopped; nil while it runs
 }
 
-// inspectAll inspects what is due. complete reports that no work of today is left.
+// inspectAll inspects what is due. complete is true if no work is left for today.
 func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.TrackedURL) (complete bool, err error) {
 	x := &inspection{run: r, task: t, due: due, remaining: -1}
 	if r.opts.Max != nil {
@@ -80,7 +80,7 @@ func (t *task) cooldown() error {
 	return nil
 }
 
-// work inspects one URL at a time until the upstream has answered one, and several in parallel from then on.
+// work inspects one URL at a time until the upstream has answered one, and from then on several in parallel.
 func (x *inspection) work(ctx context.Context) {
 	for !x.allowed && x.next(ctx) {
 	}
@@ -116,7 +116,7 @@ func (x *inspection) next(ctx context.Context) bool {
 	return true
 }
 
-// take returns the next URL. After several failures in a row it takes the last of the plan as a probe: that one was inspected
+// take returns the next URL. After several consecutive failures it takes the last of the plan as a probe: it was inspected
 // most recently, if any was, so it shows whether anything can be inspected.
 func (x *inspection) take() (url string, probe, ok bool) {
 	x.mu.Lock()
@@ -133,7 +133,7 @@ func (x *inspection) take() (url string, probe, ok bool) {
 	return url, probe, true
 }
 
-// failed decides what the failure of a URL means for the others, and reports whether the work continues. A URL that is
+// failed decides what the failure of one URL means for the others, and reports whether the work continues. A URL that is
 // rejected, or gets no answer while others do, is skipped; a failed probe ends the work.
 func (x *inspection) failed(url string, probe bool, err error) bool {
 	if x.active.Err() != nil { // the call was not made, or was cut off
@@ -156,7 +156,7 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 	x.failure = fmt.Errorf("inspect %s: %w", url, err)
 	x.rejected++
 	if kind == upstream.Unavailable && !isUnanswered(err) {
-		x.rejected = max(x.rejected, maxRejections-1) // its retries are used up: probe next
+		x.rejected = max(x.rejected, maxRejections-1) // its retries are exhausted: probe next
 	}
 	over := probe && x.rejected >= maxRejections
 	x.mu.Unlock()
@@ -166,14 +166,14 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 	return !over
 }
 
-// Cooldowns after the upstream has refused inspections for their rate: exponential, from the first to the longest.
+// Cooldowns after the upstream has refused inspections for their rate: exponential, between these bounds.
 const (
 	firstCooldown   = 2 * time.Minute
 	longestCooldown = time.Hour
 )
 
-// cooldownAfter returns the end of the cooldown of a site after a refusal for quota: the next day, by the upstream's calendar,
-// if it is the quota of a day. A quota of a minute is free again soon, but where runs keep failing, something else uses it.
+// cooldownAfter returns the end of a site's cooldown after a quota refusal. For a daily quota it is the next day of the upstream's
+// calendar. A quota per minute recovers soon, but if runs keep failing, something else is using it.
 func (x *inspection) cooldownAfter(err error) time.Time {
 	now := x.config.Now()
 	refusal, ok := errors.AsType[*upstream.Error](err)
@@ -190,7 +190,7 @@ func (x *inspection) cooldownAfter(err error) time.Time {
 	return now.Add(min(pause, longestCooldown))
 }
 
-// allFailed is the error of a property of which no URL could be inspected.
+// allFailed is the error of a property for which no URL could be inspected.
 func (x *inspection) allFailed() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -200,7 +200,7 @@ func (x *inspection) allFailed() error {
 	return fmt.Errorf("the upstream refuses inspections, which need an owner of the property or a full user: %w", x.failure)
 }
 
-// finish stops the work. The first reason counts.
+// finish stops the work. Only the first reason counts.
 func (x *inspection) finish(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -27,8 +27,8 @@ type Config struct {
 
 	schedule.RunConfig
 
-	// Inspections per minute. A site may also have a burst: a nineteenth of PerSite, at most 30. The default and its burst add up
-	// to the limit of the upstream.
+	// Inspections per minute. A site also has a burst of a nineteenth of PerSite, but at most 30. The default and its burst add up
+	// to the upstream's limit.
 	PerSite int // 0: DefaultPerSite
 
 	Parallel            int           // properties at a time; 0: DefaultParallel
@@ -45,17 +45,17 @@ const (
 )
 
 const (
-	// maxBurst of a site, and the fraction of its limit that a burst is.
+	// The largest burst of a site, and a burst as a fraction of the site's limit.
 	maxBurst      = 30
 	burstFraction = 19
-	// maxRejections in a row mean that nothing of the property can be inspected.
+	// After maxRejections consecutive rejections, nothing of the property can be inspected.
 	maxRejections = 5
-	// minSitemapURLs are read from the sitemaps of a property even if its plan inspects fewer: a sitemap has up to 50,000, and
+	// minSitemapURLs are read from a property's sitemaps even if its plan inspects fewer: a sitemap has up to 50,000, and
 	// the ones with the most clicks may be anywhere in it.
 	minSitemapURLs = 50_000
-	// leasePoll is how often the lease of a property is tried while another process has it.
+	// leasePoll is how often acquiring the lease of a property is retried while another process holds it.
 	leasePoll = time.Second
-	// callGrace is how long a call in flight may continue after the run was cancelled.
+	// callGrace is how long a call in flight may continue after the run was canceled.
 	callGrace = 10 * time.Second
 	// saveTimeout bounds the staging of one result.
 	saveTimeout = 10 * time.Second
@@ -83,12 +83,12 @@ var _ Store = (*sqlstore.Store)(nil)
 
 // Gateway calls the upstream. It is safe for concurrent use.
 type Gateway interface {
-	// Sitemaps returns the sitemaps that were submitted for a property, without those that only an index file names.
+	// Sitemaps returns the sitemaps submitted for a property, without those that only an index file names.
 	Sitemaps(ctx context.Context, t upstream.Target) ([]upstream.Sitemap, error)
-	// Query returns rows of search analytics of a property. It calls charge, unless that is nil, before the call upstream.
+	// Query returns search analytics rows of a property. It calls charge, unless nil, before the call upstream.
 	Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error)
-	// Inspect returns the index status of a URL of the property. It calls charge before it makes the call, unless it refuses to
-	// make it, and returns the error of charge as it is.
+	// Inspect returns the index status of a URL of the property. It calls charge before the call upstream, unless it refuses to make
+	// the call, and returns the error of charge unchanged.
 	Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (upstream.Inspection, error)
 }
 
@@ -99,7 +99,7 @@ type Sitemaps interface {
 
 var _ Sitemaps = (*sitemap.Reader)(nil)
 
-// History is the archive, from which the pages with traffic are read.
+// History is the archive, which supplies the pages with traffic.
 type History interface {
 	Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange, first int) (archive.Result, error)
 }
@@ -108,7 +108,7 @@ var _ History = (*archive.History)(nil)
 
 // Quota counts inspections for all processes that share the upstream's quota of a site.
 type Quota interface {
-	// Take takes one inspection of a site on a day of the upstream. When it is not granted, wait is how long until it may be;
+	// Take takes one inspection of a site on a day of the upstream. If it is not granted, wait is how long until it may be;
 	// 0 means that the day's quota is used up.
 	Take(ctx context.Context, site string, day translate.Date) (granted bool, wait time.Duration, err error)
 }
@@ -138,7 +138,7 @@ func New(c Config) (*Inspector, error) {
 	return &Inspector{config: c, calendar: calendar}, nil
 }
 
-// Daily returns the job that inspects every property once a day of the upstream. Properties of one site share its quota, so
+// Daily returns the job that inspects every property once per upstream day. Properties of one site share its quota, so
 // those without results come first, then those with the oldest. The caller sets its Report.
 func (i *Inspector) Daily(properties func(ctx context.Context) ([]Property, error)) *schedule.Job[Property, Result] {
 	return &schedule.Job[Property, Result]{
@@ -160,7 +160,7 @@ func (i *Inspector) Daily(properties func(ctx context.Context) ([]Property, erro
 	}
 }
 
-// refreshedAt returns when results of a property were last published; zero for never.
+// refreshedAt returns when results of a property were last published; zero if never.
 func refreshedAt(p Property) time.Time {
 	if at := p.State.RefreshedAt; at != nil {
 		return *at

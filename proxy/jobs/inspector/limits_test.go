@@ -78,7 +78,7 @@ func TestNoCallWithoutCountedQuota(t *testing.T) {
 	})
 }
 
-// A call that the gateway refuses, such as while a circuit breaker is open, takes nothing of the quota.
+// A call that the gateway refuses, for example while a circuit breaker is open, uses none of the quota.
 func TestRefusedCallsAreNotCounted(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 20)...)
@@ -119,7 +119,7 @@ func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 	})
 }
 
-// A URL that never gets an answer delays no other, wherever it is in the plan.
+// A URL that never gets an answer delays no others, wherever it is in the plan.
 func TestUnansweredURLIsSkipped(t *testing.T) {
 	for _, at := range []int{0, 25, 49} {
 		for _, parallel := range []int{1, 8} {
@@ -144,7 +144,7 @@ func TestUnansweredURLIsSkipped(t *testing.T) {
 func TestDailyQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 20)...)
-		// The quota of a minute is free again after a minute.
+		// The quota per minute is free again after a minute.
 		w.fails = func(_ upstream.Target, url string, try int) error {
 			if url == "https://shop.example/0005" && try == 1 {
 				return fail(upstream.Quota)
@@ -180,7 +180,7 @@ func TestDailyQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
 	})
 }
 
-// A refusal for the rate is over within minutes. Each further one doubles the cooldown, up to an hour, and a success resets it.
+// A rate refusal is over within minutes. Each further one doubles the cooldown, up to an hour, and a success resets it.
 func TestRateRefusalsCoolDownExponentially(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 20)...)
@@ -301,7 +301,7 @@ func startReplicas(w *fakeUpstream, names []string, jitters ...time.Duration) *r
 	return r
 }
 
-// inspected returns how often each property was reported since it was last used.
+// inspected returns how often each property was reported since the last time it was called.
 func (r *replicas) inspected() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"sara/translate"
 )
 
-// plan returns the URLs that are due on a day of the upstream, by priority: first those that were never inspected, those with
-// more clicks before the others; then by age, weighted with the clicks. day returns the upstream's day of an instant.
+// plan returns the URLs that are due on an upstream day, by priority: first those that were never inspected, by clicks
+// descending; then the others by age, weighted with the clicks. day returns the upstream's day of an instant.
 //
-// Ages are whole days, so that a run that continues another one has the same order.
+// Ages are whole days, so that a run that continues another one uses the same order.
 func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) translate.Date) []sqlstore.TrackedURL {
 	type candidate struct {
 		sqlstore.TrackedURL

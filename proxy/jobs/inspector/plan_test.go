@@ -44,7 +44,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A quota of a tenth of the URLs a day is enough to inspect also those without clicks.
+// A daily quota of a tenth of the URLs is enough to inspect even those without clicks.
 func TestPlanStarvesNoURL(t *testing.T) {
 	const n, quota, days = 100, 10, 600
 	day := func(t time.Time) translate.Date { return translate.Date(t.Unix() / 86400) }

@@ -15,7 +15,7 @@ import (
 
 // Options bound a run.
 type Options struct {
-	Max *int // inspections of each property; nil: bounded by the quota only
+	Max *int // inspections of each property; nil: bounded only by the quota
 }
 
 // A Result is the outcome for one property.
@@ -23,28 +23,28 @@ type Result struct {
 	Property  Property         // as it was given
 	URLs      int              // tracked
 	Inspected int              // in this run
-	Left      int              // that were due and were not inspected
+	Left      int              // due but not inspected
 	Capped    bool             // there were more URLs than the plan inspects
 	Problems  []SitemapProblem // of the sitemaps that were read in this run
-	Err       error            // why the work of today is not done; nil when it is, or when Options.Max ended it
-	Why       error            // why URLs are left when Err is nil: the quota of the day, or they were skipped; nil for Options.Max
+	Err       error            // why today's work is not done; nil if it is, or if Options.Max ended it
+	Why       error            // why URLs are left although Err is nil: the daily quota, or they were skipped; nil for Options.Max
 }
 
 // Reasons why a property is not inspected at all.
 var (
 	ErrNotInspected = errors.New("it is archived, or its plan inspects no URLs")
-	ErrTaken        = errors.New("another process inspects it at the moment")
+	ErrTaken        = errors.New("another process is inspecting it")
 )
 
-// Inspect discovers the URLs of the properties, inspects what is due until nothing is left or the quota of the day is used up,
-// publishes the results, and returns the outcomes in order. It ends early, with an error, only when ctx does; the next run
-// publishes the results that are staged by then.
+// Inspect discovers the URLs of the properties, inspects what is due until nothing is left or the daily quota is used up,
+// publishes the results, and returns the outcomes in order. It ends early, with an error, only if ctx does; the next run
+// publishes the results that have been staged by then.
 func (i *Inspector) Inspect(ctx context.Context, properties []Property, opts Options) ([]Result, error) {
 	if opts.Max != nil && *opts.Max < 0 {
-		return nil, fmt.Errorf("at most %d inspections: that is negative", *opts.Max)
+		return nil, fmt.Errorf("at most %d inspections: the limit is negative", *opts.Max)
 	}
 	r := &run{Inspector: i, opts: opts}
-	// A lease is reentrant by holder, so each run of this process is a holder of its own.
+	// A lease is reentrant by holder, so each run in this process needs its own holder.
 	r.holder = fmt.Sprintf("%s/%d", i.config.Holder, i.runs.Add(1))
 	i.config.Progress.Planned(r.estimate(properties))
 	tasks := make([]task, len(properties))
@@ -81,8 +81,8 @@ type task struct {
 	began time.Time
 }
 
-// estimate returns how many URLs of each property are probably due, from the last discovery. Of a property that was never discovered
-// it is not known.
+// estimate returns roughly how many URLs of each property are due, from the last discovery. A property that was never discovered
+// counts as zero.
 func (r *run) estimate(properties []Property) map[string]int {
 	urls := make(map[string]int, len(properties))
 	today := r.calendar.Day(r.config.Now())
@@ -118,8 +118,8 @@ func (r *run) property(ctx context.Context, t *task) {
 	}
 }
 
-// exclusively runs do with the lease of a property. If another process holds the lease, it waits up to Config.Wait, long
-// enough for the lease of a dead holder to expire, then returns ErrTaken.
+// exclusively runs do while holding the lease of a property. If another process holds the lease, it waits up to Config.Wait, long
+// enough for a dead holder's lease to expire, then returns ErrTaken.
 func (r *run) exclusively(ctx context.Context, p Property, do func(context.Context) error) error {
 	for waited := time.Duration(0); ; waited += leasePoll {
 		acquired, err := schedule.WithLease(ctx, r.config.Leases, "inspect/"+p.PropertyID, r.holder, do)
@@ -140,7 +140,7 @@ func (r *run) exclusively(ctx context.Context, p Property, do func(context.Conte
 // inspect works on a property under its lease, and saves its state unless ctx has ended.
 func (r *run) inspect(ctx context.Context, t *task) (err error) {
 	t.began = r.config.Now()
-	// The state that the property was listed with may be outdated by now.
+	// The listed state of the property may be outdated by now.
 	if t.state, err = r.config.Store.IndexState(ctx, t.Property.PropertyID); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (r *run) inspect(ctx context.Context, t *task) (err error) {
 	return joinLine(err, r.config.Store.SaveIndexRun(ctx, t.state))
 }
 
-// joinLine is errors.Join in one line.
+// joinLine is errors.Join on one line.
 func joinLine(a, b error) error {
 	switch {
 	case a == nil:
@@ -174,7 +174,7 @@ func joinLine(a, b error) error {
 	return fmt.Errorf("%w; %w", a, b)
 }
 
-// refresh discovers, inspects and publishes. complete reports that no work of today is left.
+// refresh discovers, inspects and publishes. complete is true if no work is left for today.
 func (r *run) refresh(ctx context.Context, t *task) (complete bool, err error) {
 	tracked, err := r.config.Store.TrackedURLs(ctx, t.Property.PropertyID)
 	if err != nil {
@@ -198,7 +198,7 @@ func (r *run) refresh(ctx context.Context, t *task) (complete bool, err error) {
 		return false, context.Cause(ctx)
 	}
 	complete = complete && discoverErr == nil
-	// Also without new results: the trend has an entry for every day.
+	// Even without new results: the trend has an entry for every day.
 	unchanged := complete && (t.state.RefreshedAt != nil || len(tracked) == 0)
 	if t.Inspected > 0 || unchanged {
 		err = joinLine(err, r.publish(ctx, t))
@@ -206,7 +206,7 @@ func (r *run) refresh(ctx context.Context, t *task) (complete bool, err error) {
 	return complete && err == nil, joinLine(err, discoverErr)
 }
 
-// mayBeStaged reports whether a URL may have a result that is not published. Times are kept in seconds, so within one second
+// mayBeStaged reports whether a URL may have an unpublished result. Times are kept in seconds, so within one second
 // the order is unknown; publishing is idempotent.
 func (t *task) mayBeStaged(u sqlstore.TrackedURL) bool {
 	return u.InspectedAt != nil && (t.state.RefreshedAt == nil || !u.InspectedAt.Before(t.state.RefreshedAt.Truncate(time.Second)))

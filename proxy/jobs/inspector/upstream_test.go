@@ -197,7 +197,7 @@ func (w *fakeUpstream) Read(ctx context.Context, scope sitemap.Scope, paths []st
 	return found, ctx.Err()
 }
 
-// fakeHistory implements History, whose Read is not that of Sitemaps.
+// fakeHistory implements History, whose Read differs from that of Sitemaps.
 type fakeHistory struct{ *fakeUpstream }
 
 // Read implements History.
@@ -281,7 +281,7 @@ func (w *fakeUpstream) Inspect(ctx context.Context, t upstream.Target, url strin
 	return upstream.Inspection{CoverageState: label(url), Verdict: "PASS", LastCrawl: noon.AddDate(0, 0, -1)}, ctx.Err()
 }
 
-// inspectedURLs returns the URLs of the calls since it was last used, in order.
+// inspectedURLs returns the URLs of the calls since the last time it was called, in order.
 func (w *fakeUpstream) inspectedURLs() (urls []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

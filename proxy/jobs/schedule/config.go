@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// RunConfig is what the configurations of both jobs have in common. Its zero members have defaults.
+// RunConfig is the common configuration of both jobs. Its zero fields have defaults.
 type RunConfig struct {
 	Progress   Progress         // nil: not observed
 	Busy       func() bool      // reports whether the server is busy with customers' requests; nil: never
-	Now        func() time.Time // decides the day, and is the clock of what is stored; nil: time.Now
-	Total      int              // calls per minute, of all sites together; 0: DefaultTotal
-	RetryPause time.Duration    // before the first retry, doubled with each one; 0: DefaultRetryPause
-	BusyLimit  time.Duration    // how long one call yields to customers at most; 0: DefaultBusyLimit
+	Now        func() time.Time // decides the day and the stored times; nil: time.Now
+	Total      int              // calls per minute, for all sites together; 0: DefaultTotal
+	RetryPause time.Duration    // before the first retry, doubled after each one; 0: DefaultRetryPause
+	BusyLimit  time.Duration    // how long one call yields to customers, at most; 0: DefaultBusyLimit
 }
 
 // Defaults of a RunConfig.

@@ -10,8 +10,8 @@ import (
 	"sara/proxy/upstream"
 )
 
-// A CooldownError is a call that was not made because its site is in cooldown: the upstream has refused an earlier call for
-// quota.
+// A CooldownError means that a call was not made because its site is in cooldown: the upstream has refused an earlier call for
+// quota reasons.
 type CooldownError struct {
 	Until time.Time
 	Left  time.Duration
@@ -59,23 +59,23 @@ func IsConnectionLost(err error) bool {
 	return kind == upstream.Revoked || kind == upstream.Misconfigured
 }
 
-// MaxAttempts is how many attempts in a row may fail before a job gives up.
+// MaxAttempts is how many consecutive attempts may fail before a job gives up.
 const MaxAttempts = 4
 
 // Backoff returns the pause before the next attempt after some failed ones: exponential, starting at base. ok is false when
-// the attempts are used up.
+// the attempts are exhausted.
 func Backoff(base time.Duration, failed int) (pause time.Duration, ok bool) {
 	return base << (failed - 1), failed < MaxAttempts
 }
 
-// LostConnections remembers, for one run, the connections that nothing can be read through, so that a run does not call again
-// for each of their properties. The zero value is ready. It is safe for concurrent use.
+// LostConnections remembers, for one run, the connections that nothing can be read through, so that the run makes no more calls
+// for their properties. The zero value is ready to use. It is safe for concurrent use.
 type LostConnections struct {
 	mu   sync.Mutex
 	lost map[string]error
 }
 
-// Err returns why nothing can be read through a connection, nil if it is not known to be lost.
+// Err returns why nothing can be read through a connection; nil if it is not known to be lost.
 func (l *LostConnections) Err(connectionID string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,48 +8,48 @@ import (
 	"sara/proxy/upstream"
 )
 
-// A Job works on properties of type P once a day each, on one replica at a time; R is the result of one of them. All members
-// but Jitter and Order are required.
+// A Job works once a day on each property, of type P, on one replica at a time; R is the result for one property. All fields
+// except Jitter and Order are required.
 type Job[P, R any] struct {
-	Name   string // of the lease that elects a replica; a verb, used in errors
+	Name   string // of the lease that elects a replica; a verb, also used in errors
 	Leases Leases
 	Holder string           // the name of this replica, unique
-	Jitter time.Duration    // by how much this replica starts a new day late, so that not all replicas start at once
-	Now    func() time.Time // for what is due, and the backoff of properties that failed
+	Jitter time.Duration    // how late this replica starts a new day, so that not all replicas start at once
+	Now    func() time.Time // decides what is due, and the backoff of failed properties
 
-	Properties func(ctx context.Context) ([]P, error) // all there are
+	Properties func(ctx context.Context) ([]P, error) // all properties
 	Status     func(P) Status
 	Covers     func(done, now time.Time) bool // whether a run that began at done has done the work of now's day
-	Order      func(a, b P) int               // of the properties that are due; nil: as Properties returns them
+	Order      func(a, b P) int               // of the due properties; nil: as Properties returns them
 
 	// Work works on properties and returns their results in any order. Its error means that the round failed, not one of the
 	// properties.
 	Work func(ctx context.Context, due []P) ([]R, error)
-	// Outcome returns which property a result is of, and why its work is not done; nil when it is.
+	// Outcome returns the property of a result, and why its work is not done; nil if it is.
 	Outcome func(R) (P, error)
-	// Report receives the results of a round, or why there are none. It is not called when there was nothing to do.
+	// Report receives the results of a round, or why there are none. It is not called if there was nothing to do.
 	Report func(ctx context.Context, results []R, err error)
 }
 
 // Status is what decides whether a property is due.
 type Status struct {
 	ID            string
-	Enabled       bool       // there is work to do on it at all
-	DoneAt        *time.Time // when the last run began that did all its work; nil: never
+	Enabled       bool       // it has any work at all
+	DoneAt        *time.Time // start of the last run that did all its work; nil: never
 	CooldownUntil *time.Time // end of its site's cooldown; nil: none
 }
 
 // pollEvery is how often a Job looks for work. Each time costs one or two queries to the store.
 const pollEvery = 10 * time.Minute
 
-// Backoff of properties that failed: short after a failure that may pass by itself, long after one that a person has to
-// repair. It is known to this process only; other replicas learn it by failing themselves.
+// Backoff of failed properties: short after a failure that may pass by itself, long after one that a person must
+// repair. Only this process knows it; other replicas learn it by failing themselves.
 const (
 	shortBackoff = time.Hour
 	longBackoff  = 12 * time.Hour
 )
 
-// Run does the work that is due, then polls for more. It returns when ctx has ended, after its work has.
+// Run does the work that is due, then polls for more. It returns when ctx has ended, after its work has stopped.
 func (j *Job[P, R]) Run(ctx context.Context) {
 	backoff := make(map[string]time.Time)
 	for {
@@ -70,7 +70,7 @@ func (j *Job[P, R]) Run(ctx context.Context) {
 	}
 }
 
-// round does what is due if this replica gets the lease. backoff has the time until which each failed property is left out.
+// round does what is due if this replica gets the lease. backoff holds the time until which each failed property is left out.
 func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (results []R, acquired bool, err error) {
 	due, err := j.due(ctx, backoff)
 	if err != nil || len(due) == 0 {
@@ -87,13 +87,13 @@ func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (re
 		worked = err == nil
 		return err
 	})
-	if worked { // else the round failed, not a property
+	if worked { // otherwise the round failed, not a property
 		j.noteOutcomes(results, backoff)
 	}
 	return results, acquired || err != nil, err
 }
 
-// noteOutcomes leaves out each property that failed for a while.
+// noteOutcomes starts the backoff of each failed property.
 func (j *Job[P, R]) noteOutcomes(results []R, backoff map[string]time.Time) {
 	now := j.Now()
 	for _, r := range results {
@@ -129,8 +129,8 @@ func (j *Job[P, R]) due(ctx context.Context, backoff map[string]time.Time) ([]P,
 	return due, nil
 }
 
-// maxAhead is how far the clock of another replica may be ahead. A run that seems to have begun later than that was recorded by a clock
-// that was wrong, and its property would not be worked on until then.
+// maxAhead is how far another replica's clock may be ahead. A run that seems to have begun later than that was recorded by a wrong
+// clock, and would keep its property from being worked on until then.
 const maxAhead = time.Hour
 
 func mayPass(err error) bool {

@@ -10,11 +10,11 @@ import (
 
 // Leases are named locks that expire, shared by all replicas.
 type Leases interface {
-	// AcquireLease takes the lease for ttl unless another holder has it, and reports whether the holder has it now.
+	// AcquireLease acquires the lease for ttl unless another holder has it, and reports whether the holder has it now.
 	AcquireLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
 	// RenewLease extends the lease to ttl from now, and reports whether the holder still had it.
 	RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
-	// ReleaseLease gives the lease up before it expires.
+	// ReleaseLease releases the lease before it expires.
 	ReleaseLease(ctx context.Context, name, holder string) error
 }
 
@@ -29,8 +29,8 @@ const (
 // ErrLeaseLost is the cause of a context that ended because the lease could not be renewed.
 var ErrLeaseLost = errors.New("the lease is lost: another replica may be at work")
 
-// WithLease runs do while the holder has the named lease, and renews it meanwhile. acquired is false when another holder has
-// it; do is not called then. When the lease is lost, the context of do is cancelled with ErrLeaseLost as its cause. The error
+// WithLease runs do while the holder has the named lease, and renews it meanwhile. acquired is false if another holder has
+// it; do is not called then. If the lease is lost, the context of do is canceled with ErrLeaseLost as its cause. The error
 // is that of do or of the leases.
 //
 // A lease is reentrant by holder: use a distinct holder name for each concurrent run.
@@ -50,8 +50,8 @@ func WithLease(ctx context.Context, leases Leases, name, holder string, do func(
 	return true, errors.Join(err, leases.ReleaseLease(releasing, name, holder))
 }
 
-// renew renews the lease until ctx ends. It cancels the work when the lease is gone, and also when renewing has failed for
-// half of the TTL: the work then stops before another replica can start.
+// renew renews the lease until ctx ends. It cancels the work when the lease is lost, and also when renewing has failed for
+// half of the TTL, so the work stops before another replica can start.
 func renew(ctx context.Context, cancel context.CancelCauseFunc, leases Leases, name, holder string) {
 	renewed := time.Now()
 	for Sleep(ctx, renewEvery) == nil {

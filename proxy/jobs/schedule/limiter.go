@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// A Limit bounds the rate of calls that have something in common, such as their site.
+// A Limit bounds the rate of calls that share something, such as their site.
 type Limit struct {
-	Name      string // of the token bucket: limits of one name share it
+	Name      string // of the token bucket; limits with the same name share it
 	PerMinute int
 	Burst     int // the size of the bucket; 0 means 1. No minute has more than PerMinute + Burst calls
 }
 
-// A Limiter spaces calls by any number of token buckets in the memory of this process. The zero value is ready. It is safe for
+// A Limiter spaces calls by any number of token buckets in the memory of this process. The zero value is ready to use. It is safe for
 // concurrent use, and must not be copied.
 //
-// Unlike several rate.Limiters of golang.org/x/time, it takes a token of all the buckets or of none, so a call that waits for
+// Unlike several rate.Limiters of golang.org/x/time, it takes a token from all the buckets or from none, so a call that waits for
 // one bucket holds no tokens of another.
 type Limiter struct {
 	mu   sync.Mutex
 	full map[string]time.Time // when the bucket of a name is full again (the GCRA form of a token bucket)
 }
 
-// Wait blocks until all the limits allow one more call, and counts it. It fails only when ctx has ended.
+// Wait blocks until all the limits allow one more call, and counts it. It fails only if ctx has ended.
 func (l *Limiter) Wait(ctx context.Context, limits ...Limit) error {
 	for wait := l.take(limits); wait > 0; wait = l.take(limits) {
 		if err := Sleep(ctx, wait); err != nil {
@@ -33,7 +33,7 @@ func (l *Limiter) Wait(ctx context.Context, limits ...Limit) error {
 	return context.Cause(ctx)
 }
 
-// take takes a token of every bucket and returns 0, or takes none and returns how long until all have one.
+// take takes a token from every bucket and returns 0, or takes none and returns how long until all have one.
 func (l *Limiter) take(limits []Limit) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l Limit) interval() time.Duration {
 	return (time.Minute + n - 1) / n
 }
 
-// Sleep waits for d. When ctx ends first, it returns the cause.
+// Sleep waits for d. If ctx ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -79,8 +79,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // busyPoll is how often yieldToTraffic checks whether the server is still busy.
 const busyPoll = 250 * time.Millisecond
 
-// yieldToTraffic waits while the server is busy with customers' requests, but at most for limit, so that steady traffic
-// cannot starve a job. It fails only when ctx has ended.
+// yieldToTraffic waits while the server is busy with customers' requests, but at most for limit, so steady traffic
+// cannot starve a job. It fails only if ctx has ended.
 func yieldToTraffic(ctx context.Context, busy func() bool, limit time.Duration) error {
 	for waited := time.Duration(0); waited < limit && busy(); waited += busyPoll {
 		if err := Sleep(ctx, busyPoll); err != nil {

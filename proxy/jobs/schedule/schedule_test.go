@@ -222,12 +222,12 @@ func TestJobRunsOnOneReplicaAndBacksOffFailedProperties(t *testing.T) {
 	})
 }
 
-// keptLeases are leases that cannot be given back.
+// keptLeases are leases that cannot be released.
 type keptLeases struct{ *leases }
 
 func (keptLeases) ReleaseLease(context.Context, string, string) error { return errWork }
 
-// The work is done all the same, so that a property that failed for good is not tried again at once.
+// The work is done nevertheless, so that a property that failed for good is not retried at once.
 func TestJobBacksOffIfItsLeaseIsNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		test := &jobTest{tries: make(map[string]int), left: map[string]error{"forbidden": &upstream.Error{Kind: upstream.Forbidden}}}

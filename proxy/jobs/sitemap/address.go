@@ -44,8 +44,8 @@ func (a address) String() string {
 	return a.scheme + "://" + a.host + ":" + a.port + a.rest
 }
 
-// parseAddress parses a URL and normalizes it to its stored form. It does not use url.Parse, which rewrites percent-escapes:
-// Search Console compares them byte by byte.
+// parseAddress parses a URL and normalizes it to its stored form. It does not use url.Parse, because that rewrites percent-escapes,
+// and Search Console compares them byte by byte.
 func parseAddress(raw string) (address, error) {
 	raw = strings.Trim(raw, " \t\r\n")
 	if len(raw) > maxRaw {
@@ -112,7 +112,7 @@ func splitAuthority(scheme, authority string) (host, port string, ok bool) {
 	return host, strconv.FormatUint(n, 10), true
 }
 
-// asciiHost normalizes a host name to lower case and ASCII. ASCII names need not be strictly valid: hosts with underscores
+// asciiHost normalizes a host name to lower case and ASCII. ASCII names need not be strictly valid, because hosts with underscores
 // exist.
 func asciiHost(host string) (string, bool) {
 	if !isASCII(host) {

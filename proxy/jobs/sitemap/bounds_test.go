@@ -207,7 +207,7 @@ func (s *sizes) add(address string) error {
 	return nil
 }
 
-// Memory depends on what is found, not on what is sent: megabytes of white space, comments and foreign URLs cost none.
+// Memory depends on what is found, not on what is sent: megabytes of white space, comments and foreign URLs take none.
 func TestMemoryIsBoundedByWhatIsFound(t *testing.T) {
 	row := "<url><loc>https://other.test/" + strings.Repeat("x", 2000) + "</loc></url><!--" + strings.Repeat(" ", 30_000) + "-->\n"
 	var before, after runtime.MemStats

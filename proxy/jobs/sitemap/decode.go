@@ -10,8 +10,8 @@ import (
 )
 
 // decode returns the text of a file: it undoes up to two layers of gzip, because a gzipped file may be sent gzipped, and drops a
-// byte order mark. It goes by the magic bytes, because headers and file names are often wrong. Each layer is bounded by the
-// limit. UTF-16 becomes UTF-8; any other character set stays for the XML declaration to name.
+// byte order mark. It relies on the magic bytes, because headers and file names are often wrong. Each layer is bounded by the
+// limit. UTF-16 is converted to UTF-8; any other character set is left for the XML declaration to name.
 func decode(body io.Reader, limit int64) (*bufio.Reader, error) {
 	text := bufio.NewReader(&bounded{source: body, left: limit, limit: limit})
 	for range 2 {

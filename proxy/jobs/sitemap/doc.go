@@ -5,7 +5,7 @@
 // exhaustion:
 //
 //   - It fetches only http and https URLs on hosts of the property, on the default port or the property's own, without user
-//     information. That also holds for each redirect and for each file that an index names.
+//     information. This also applies to every redirect and every file that an index names.
 //   - It connects only to public addresses. The address is checked when the connection is made, after the name was resolved,
 //     so DNS rebinding cannot change it between check and use. Proxy settings of the environment are ignored: a proxy would
 //     connect to any address.
@@ -14,12 +14,12 @@
 //     one connection at a time; memory holds only what was found.
 //
 // A file that cannot be read does not affect the others. Its File has the reason as its Problem, a text for people that reveals
-// nothing about the local network. What the file listed before it broke counts.
+// nothing about the local network. Entries that the file listed before it broke off count.
 //
-// Files are XML (urlset and sitemapindex, in any namespace) or plain text with a URL per line, of at most 50,000 entries each,
+// Files are XML (urlset and sitemapindex, in any namespace) or plain text with one URL per line, of at most 50,000 entries each,
 // gzipped up to twice, in UTF-8, UTF-16 with a byte order mark, or the character set that the XML names.
 //
-// Not here: which sitemaps a property has, what becomes of the URLs, retries (the next Read is the retry), feeds and HTML, and
+// Not here: which sitemaps a property has, what is done with the URLs, retries (the next Read is the retry), feeds and HTML, and
 // robots.txt, which does not apply to files that their owner has submitted.
 //
 // A Reader and a Scope are safe for concurrent use.

@@ -39,13 +39,13 @@ func (r *Reader) open(ctx context.Context, scope Scope, location string) (io.Rea
 		return nil, err
 	}
 	if err := r.acceptable(response); err != nil {
-		_ = response.Body.Close() // it is not read
+		_ = response.Body.Close() // the body is not read
 		return nil, err
 	}
 	return response.Body, nil
 }
 
-// followIn returns the check of redirects: up to the limit, and each only to a URL that is allowed itself.
+// followIn returns the redirect check: it allows a limited number of redirects, each only to a URL that may itself be fetched.
 func (r *Reader) followIn(scope Scope) func(*http.Request, []*http.Request) error {
 	return func(next *http.Request, via []*http.Request) error {
 		if len(via) > r.limits.Redirects {
@@ -58,14 +58,14 @@ func (r *Reader) followIn(scope Scope) func(*http.Request, []*http.Request) erro
 	}
 }
 
-// acceptable returns why a response is not read as a sitemap, nil if it is.
+// acceptable returns why a response is not read as a sitemap; nil if it is.
 func (r *Reader) acceptable(response *http.Response) error {
 	if response.StatusCode != http.StatusOK {
 		return problem(fmt.Sprintf("it answers %d", response.StatusCode))
 	}
 	for coding := range strings.SplitSeq(strings.Join(response.Header.Values("Content-Encoding"), ","), ",") {
 		switch coding = strings.ToLower(strings.TrimSpace(coding)); coding {
-		case "", "identity", "gzip", "x-gzip": // decode goes by the magic bytes
+		case "", "identity", "gzip", "x-gzip": // decode relies on the magic bytes
 		default:
 			return problem(fmt.Sprintf("its encoding %.20q is not known", coding))
 		}
@@ -80,7 +80,7 @@ func errTooLarge(limit int64) error {
 	return problem("it is larger than " + humanize.IBytes(uint64(limit))) // #nosec G115 -- a limit is not negative
 }
 
-// explain describes the error of a file for people. It reveals no addresses and no names of the local network.
+// explain describes the error of a file for people. It reveals no addresses or names of the local network.
 func (r *Reader) explain(err error) string {
 	var (
 		known   problem

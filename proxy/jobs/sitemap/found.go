@@ -17,10 +17,10 @@ type Found struct {
 
 // File is one sitemap, read or not. The distinct files of the paths come first, then those that index files name.
 type File struct {
-	Path    string  // as in the paths; in the stored form, if it has one, when an index file names it
-	Above   []int32 // the index files that name it, and those that name these: indexes into Found.Files, ascending
+	Path    string  // as given in the paths; if an index file names it, in the stored form, if it has one
+	Above   []int32 // the index files that name it, directly or indirectly: indexes into Found.Files, ascending
 	URLs    int     // distinct URLs of the property that it lists itself; 0 for an index file
-	Foreign int     // entries that are not a URL of the property; they are dropped
+	Foreign int     // entries that are not URLs of the property; they are dropped
 	Problem string  // why it was not read, or only in part, for people; "" if it was read
 }
 
@@ -41,7 +41,7 @@ type file struct {
 	address string  // to fetch
 	depth   int     // index files above it, on the shortest path
 	parents []int32 // the index files that name it, ascending
-	invalid int     // entries of an index file that are not a URL
+	invalid int     // entries of an index file that are not URLs
 	unread  int     // entries of an index file beyond Limits.Files
 }
 
@@ -118,7 +118,7 @@ func (g *findings) newFile(path, address string, depth int, err error) *file {
 	return f
 }
 
-// sitemapAddress returns the canonical URL of a sitemap, which is fetched and by which duplicates are recognized.
+// sitemapAddress returns the canonical URL of a sitemap, which is used to fetch it and to recognize duplicates.
 func sitemapAddress(path string) (string, error) {
 	a, err := parseAddress(path)
 	if err != nil {
@@ -184,7 +184,7 @@ func (g *findings) found() Found {
 	return Found{Files: files, URLs: g.urls, Full: g.full != ""}
 }
 
-// above returns the index files from which a file can be reached, without itself. Indexes may name each other in a cycle.
+// above returns the index files from which a file can be reached, excluding itself. Index files may form a cycle.
 func (g *findings) above(f *file) []int32 {
 	seen := make([]bool, len(g.files))
 	seen[f.index] = true
@@ -210,7 +210,7 @@ type fileSink struct {
 	file    *file
 	index   bool
 	entries int
-	own     []int32 // the file alone; shared by the URLs that only this file lists, which are most
+	own     []int32 // the file alone; shared by the URLs that only this file lists, usually most
 }
 
 func (s *fileSink) begin(index bool) error {

@@ -20,7 +20,7 @@ func newTransport(resolver *net.Resolver, allowLoopback bool) *http.Transport {
 	return &http.Transport{
 		Proxy:       nil, // a proxy would bypass the guard
 		DialContext: dialer.DialContext,
-		// Nothing is fetched from the same server again soon, so a connection ends with its file.
+		// A server is not contacted again soon, so its connection is closed after the file.
 		DisableKeepAlives:      true,
 		DisableCompression:     true, // decode decompresses, within bounds
 		MaxResponseHeaderBytes: maxHeader,

@@ -30,9 +30,9 @@ const (
 	errToken    = problem("it has an element, a comment or a text that is too long")
 )
 
-// sink receives what is parsed. An error of either method ends the parsing, which returns it.
+// sink receives the parsed entries. If either method returns an error, parsing ends and returns it.
 type sink interface {
-	begin(index bool) error   // called once, before any add; index: the entries are sitemaps, not pages
+	begin(index bool) error   // called once, before add; index: the entries are sitemaps, not pages
 	add(address string) error // an entry, as written in the file
 }
 
@@ -70,7 +70,7 @@ func firstByte(text *bufio.Reader) (byte, error) {
 	}
 }
 
-// parseLines reads plain text with a URL per line.
+// parseLines reads plain text with one URL per line.
 func parseLines(text *bufio.Reader, into sink) error {
 	if err := into.begin(false); err != nil {
 		return err
@@ -123,7 +123,7 @@ func parseXML(text *bufio.Reader, into sink) error {
 	}
 }
 
-// syntaxProblem replaces the decoder's error, which quotes the file at any length.
+// syntaxProblem replaces the decoder's error, which may quote an unlimited part of the file.
 func syntaxProblem(err error, begun bool) error {
 	known, ok := errors.AsType[problem](err)
 	switch {
@@ -135,7 +135,7 @@ func syntaxProblem(err error, begun bool) error {
 	return errUnknown
 }
 
-// cutError is an XML file that broke off or became invalid at a line.
+// cutError is an XML file that was cut off or became invalid at a line.
 type cutError struct {
 	line int
 	err  error
@@ -144,8 +144,8 @@ type cutError struct {
 func (e *cutError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 func (e *cutError) Unwrap() error { return e.err }
 
-// xmlWalk tracks the position in a sitemap: entries are at depth 2 and their loc at depth 3. Extensions have elements named loc,
-// too, but in other namespaces or deeper.
+// xmlWalk tracks the position in a sitemap: entries are at depth 2 and their loc at depth 3. Extensions also have elements named loc,
+// but in other namespaces or deeper.
 type xmlWalk struct {
 	into    sink
 	root    xml.Name
@@ -241,7 +241,7 @@ func (t *tokenReader) Read(p []byte) (int, error) {
 	return t.source.Read(p)
 }
 
-// recode switches to the character set of an XML declaration. A declaration of UTF-16 is ignored: it was readable, so the text
+// recode switches to the character set of an XML declaration. A declaration of UTF-16 is ignored: since it was readable, the text
 // is no longer UTF-16 (decode has converted it), or never was. The decoder accepts declarations anywhere, any number of times;
 // only the first is allowed, because each one stacks another reader.
 func (t *tokenReader) recode(label string, _ io.Reader) (io.Reader, error) {

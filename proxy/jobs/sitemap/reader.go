@@ -22,10 +22,10 @@ type Limits struct {
 	TotalTime    time.Duration // for all files of a Read: 5 min
 }
 
-// Config configures a Reader. The zero Config is right for production.
+// Config configures a Reader. The zero Config is suitable for production.
 type Config struct {
 	// Transport replaces the guarded one. Hosts are still checked against the property, but not the addresses they resolve
-	// to, and the size of response headers is not bounded.
+	// to, and the size of response headers is unbounded.
 	Transport http.RoundTripper
 
 	// AllowLoopback is for a simulator on the same machine: connections to loopback addresses are allowed, and every
@@ -45,14 +45,14 @@ type Reader struct {
 	userAgent     string
 }
 
-// New returns a Reader. A negative limit is an error, and so is a Resolver next to a Transport, which would not use it.
+// New returns a Reader. A negative limit is an error, and so is a Resolver together with a Transport, which would not use it.
 func New(config Config) (*Reader, error) {
 	l := config.Limits
 	if l.Files < 0 || l.Depth < 0 || l.Redirects < 0 || l.FileBytes < 0 || l.AddressBytes < 0 || l.FileTime < 0 || l.TotalTime < 0 {
 		return nil, fmt.Errorf("sitemap limits %+v: one is negative", l)
 	}
 	if config.Transport != nil && config.Resolver != nil {
-		return nil, errors.New("sitemap reader: the resolver has no use next to a transport")
+		return nil, errors.New("sitemap reader: a resolver cannot be combined with a transport")
 	}
 	r := &Reader{transport: config.Transport, allowLoopback: config.AllowLoopback, limits: l.orDefaults(), userAgent: cmp.Or(config.UserAgent, "sara")}
 	if r.transport == nil {
@@ -74,7 +74,7 @@ func (l Limits) orDefaults() Limits {
 }
 
 // Read reads the sitemaps at the paths, which are URLs from Search Console, and the files they name, until there are no more,
-// until a limit ends it, or until it meets more than maxURLs distinct URLs (0: no bound). It reads files breadth-first, in the
+// a limit ends it, or it finds more than maxURLs distinct URLs (0: no limit). It reads files breadth-first, in the
 // order of Found.Files.
 //
 // The only error is that of ctx: the error of a file is its Problem.

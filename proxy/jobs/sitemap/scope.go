@@ -36,7 +36,7 @@ func ParseScope(site string) (Scope, error) {
 // Clean returns the stored form of a URL, and whether it belongs to the property. The stored form is absolute, in printable
 // ASCII, at most 2,048 bytes: scheme and host are in lower case, the host in its ASCII form; the default port and the fragment
 // are dropped; an empty path becomes a slash; spaces and non-ASCII bytes are percent-encoded. The rest is kept byte by byte,
-// because Search Console compares bytes: the same page under another escape, case or scheme is another URL. A URL that is
+// because Search Console compares bytes: the same page with a different escape, case or scheme is a different URL. A URL that is
 // relative, or has user information or control characters, belongs to no property.
 func (s Scope) Clean(address string) (string, bool) {
 	a, err := parseAddress(address)
@@ -60,8 +60,8 @@ func (s Scope) coversHost(host string) bool {
 	return host == s.domain || strings.HasSuffix(host, "."+s.domain)
 }
 
-// allows returns why a sitemap must not be fetched, nil if it may. It checks the parsed URL that will be fetched, not the text
-// it was parsed from: two parsers might disagree about the text.
+// allows returns why a sitemap must not be fetched; nil if it may be. It checks the parsed URL that will be fetched, not the text
+// it was parsed from, because two parsers might disagree about the text.
 func (s Scope) allows(u *url.URL, allowLoopback bool) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// maxFilesOfURL bounds the files of a URL. Honest sites need fewer. An attacker could list each of many thousand URLs in a random
-// set of some hundred files, and so fill the memory and the database.
+// maxFilesOfURL bounds the files recorded for a URL. Honest sites need fewer. An attacker could list each of many thousands of URLs in a
+// random set of a hundred files, and so fill the memory and the database.
 const maxFilesOfURL = 32
 
-// fileSets interns the sets of files that URLs are in: equal sets share one slice, and a union is one pass over bit sets. So
-// listing the same pages in hundreds of files below hundreds of indexes costs an attacked reader little.
+// fileSets interns the sets of files that URLs are in: equal sets share one slice, and a union is one pass over bit sets. So even
+// an attack that lists the same pages in hundreds of files below hundreds of indexes costs little.
 type fileSets struct {
 	all  [][]int32          // by file: it and those above it, at most maxFilesOfURL
 	bits [][]byte           // by file: it and those above it, as a bit set
