@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// BenchmarkCircuits admits a call that succeeds, without open circuits and with all that there can be.
+// BenchmarkCircuits admits a call that succeeds, without open circuits and with the maximum number of them.
 func BenchmarkCircuits(b *testing.B) {
 	for _, failing := range []int{0, maxPropertyCircuits} {
 		b.Run(strconv.Itoa(failing)+" failing", func(b *testing.B) {

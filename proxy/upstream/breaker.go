@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// failuresToOpen is how many calls in a row must fail, retries included, to open a circuit.
+	// failuresToOpen is how many consecutive calls must fail, retries included, to open a circuit.
 	failuresToOpen = 5
-	// openTime is how long a circuit stays open, and probeTime how long it waits for its probe. Together they are the time
-	// after which users see a recovered host at the latest: 15 s.
+	// openTime is how long a circuit stays open, and probeTime how long it waits for its probe. Users see a recovered host after
+	// their sum, 15 s, at the latest.
 	openTime  = 10 * time.Second
 	probeTime = 5 * time.Second
 )
@@ -30,27 +30,27 @@ const (
 // A circuit is the state machine of a circuit breaker, without what opens it and without a lock. The zero value is closed.
 type circuit struct {
 	state state
-	until time.Time // end of the open time or, half-open, of the wait for the probe
+	until time.Time // end of the open time or, if half-open, of the wait for the probe
 	probe int       // the number of the last probe, from 1
 }
 
 // trip opens the circuit for d.
 func (c *circuit) trip(now time.Time, d time.Duration) { c.state, c.until = open, now.Add(d) }
 
-// wait returns how long a call that comes now is refused, in whole seconds; 0 if it is admitted.
+// wait returns how long a call that comes now is refused, in whole seconds; 0 if it would be admitted.
 func (c *circuit) wait(now time.Time) time.Duration {
 	left := c.until.Sub(now)
 	switch {
 	case c.state == closed || left <= 0:
 		return 0
 	case c.state == halfOpen:
-		return time.Second // the probe may end at any moment
+		return time.Second // the probe may end any moment
 	}
 	return time.Duration(math.Ceil(left.Seconds())) * time.Second
 }
 
-// admit lets a call pass, and returns its number if it is the probe, else 0. A probe that has not ended after lease is not
-// waited for any longer: the next call becomes the probe.
+// admit admits a call, and returns its number if it is the probe, else 0. A probe that has not ended after lease is no longer
+// waited for: the next call becomes the probe.
 func (c *circuit) admit(now time.Time, lease time.Duration) (probe int) {
 	if c.state == closed {
 		return 0
@@ -60,8 +60,8 @@ func (c *circuit) admit(now time.Time, lease time.Duration) (probe int) {
 	return c.probe
 }
 
-// end ends a probe. The success of any probe closes the circuit; another result counts only for the one that is waited for.
-// reopen is how long the circuit is open after a failure.
+// end ends a probe. The success of any probe closes the circuit; other results count only for the current probe.
+// reopen is how long the circuit stays open after a failure.
 func (c *circuit) end(probe int, r result, now time.Time, reopen time.Duration) {
 	switch {
 	case c.state == closed:
@@ -84,14 +84,14 @@ func openError(host string, wait time.Duration) *Error {
 	}
 }
 
-// A breaker is the circuit breaker of one host, which opens after failures in a row. It is safe for concurrent use.
+// A breaker is the circuit breaker of one host, which opens after consecutive failures. It is safe for concurrent use.
 type breaker struct {
 	host      string // as error messages name it
 	threshold int    // consecutive failures that open it
 	openTime  time.Duration
 	now       func() time.Time
 	onChange  func(isOpen bool) // called with mu held when it opens or closes
-	onRefuse  func()            // called for each call that is refused
+	onRefuse  func()            // called for each refused call
 
 	mu       sync.Mutex
 	circuit  circuit // guarded by mu

@@ -36,7 +36,7 @@ func (s *scripted) config() Config {
 	return cfg
 }
 
-// guarded is a client before a scripted Search Console.
+// guarded is a client in front of a scripted Search Console.
 type guarded struct {
 	*scripted
 	*client
@@ -199,7 +199,7 @@ func TestBreakerCountsOnlyMissingAnswers(t *testing.T) {
 	f("a caller who left", leave, Interrupted, inconclusive)
 }
 
-// gate answers one request once open is closed; arrived closes when the request is there.
+// gate answers one request once open is closed; arrived closes when the request has arrived.
 func gate(then http.HandlerFunc) (h http.HandlerFunc, arrived, open chan struct{}) {
 	arrived, open = make(chan struct{}), make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -270,7 +270,7 @@ func TestInconclusiveProbeIsFollowedByAnother(t *testing.T) {
 	}
 }
 
-// A call from before the breaker opened neither closes it nor keeps it open for longer.
+// A call from before the breaker opened neither closes it nor keeps it open longer.
 func TestBreakerIgnoresCallsFromBeforeItOpened(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
 	if err := u.refusal(acct); err != nil {
@@ -296,7 +296,7 @@ func TestBreakerIgnoresCallsFromBeforeItOpened(t *testing.T) {
 	}
 }
 
-// The same for the breaker of a token endpoint and of Redis: late failures of calls that were under way do not keep it open.
+// The same for the breakers of a token endpoint and of Redis: late failures of calls already in flight do not keep them open.
 func TestLateFailuresDoNotKeepABreakerOpen(t *testing.T) {
 	var clock settable
 	b := &breaker{host: "the host", threshold: 2, openTime: openTime, now: clock.Now, onChange: func(bool) {}, onRefuse: func() {}}

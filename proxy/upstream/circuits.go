@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// sitesToOpen is how many properties of a connection must fail in a row, without a success of another, to open its circuit.
+	// sitesToOpen is how many properties of a connection must fail in a row, with no success of another, to open its circuit.
 	sitesToOpen = 3
 	// suspectTime replaces probeTime on the levels above an open circuit: the call may fail for the property's own reason.
 	suspectTime = time.Second
-	// idleTime is after how long a circuit that is not used is forgotten. A call with its retries takes at most callTimeout.
+	// idleTime is after how long an unused circuit is dropped. A call with its retries takes at most callTimeout.
 	idleTime = 5 * time.Minute
 
 	maxPropertyCircuits   = 20_000
@@ -28,11 +28,11 @@ const (
 
 const levels = int(ofUpstream) + 1
 
-// A circuitKey names the property that a call is about, by connection and site. Without a site the call is about the connection.
+// A circuitKey names the property that a call is about, by connection and site. Without a site, the call is about the connection.
 type circuitKey struct{ connection, site string }
 
 // circuits are the circuit breakers of one kind of calls: one for each property, one for each connection and one for the whole
-// upstream, so that what fails is left alone and nothing else. A call passes if all circuits on its path admit it. It is then
+// upstream, so that only what fails is left alone. A call passes if all circuits on its path admit it. It is then
 // the probe of every one that is open. It is safe for concurrent use.
 //
 // A success closes the circuits on its path. A failure counts for the property; for the connection only if the property's
@@ -57,21 +57,21 @@ func newCircuits(hosts [levels]string, now func() time.Time, m [levels]breakerMe
 	}
 }
 
-// A passage is a call that was admitted.
+// A passage is an admitted call.
 type passage struct {
 	circuits *circuits
 	key      circuitKey
 	probes   [levels]probe
 }
 
-// A probe is the part of a call in an open circuit; the zero value is the part in a closed one.
+// A probe is a call's role in an open circuit; the zero value is its role in a closed one.
 type probe struct {
 	circuit *circuit
 	number  int
 }
 
 // allow admits a call, whose result must be reported to done, or returns the *Error to answer with. A caller that never calls
-// done holds up the circuits for probeTime.
+// done blocks the circuits for probeTime.
 func (c *circuits) allow(t circuitKey) (done func(result), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *circuits) path(t circuitKey, now time.Time) (path [levels]*circuit) {
 	return path
 }
 
-// refusal is the error for a call that comes now, of the level that refuses it for the longest; nil if all admit it.
+// refusal returns the error for a call that comes now, from the level that refuses it for the longest; nil if all admit it.
 func (c *circuits) refusal(path [levels]*circuit, now time.Time) (by level, failed *Error) {
 	var longest time.Duration
 	for i, circuit := range path {
@@ -152,8 +152,8 @@ func (p *passage) done(r result) {
 	}
 }
 
-// succeeded closes the circuits on the path of a call. If the property's has opened since the call was admitted, the answer is
-// too old to close it; for the others it shows that they answer.
+// succeeded closes the circuits on the path of a call. If the property's circuit has opened since the call was admitted, the answer is
+// too old to close it; it does show that the others answer.
 func (c *circuits) succeeded(p *passage, now time.Time) {
 	if r := c.properties.get(p.key, now); r != nil && (r.state == closed || p.probes[ofProperty].circuit == &r.circuit) {
 		c.properties.drop(p.key)
@@ -162,7 +162,7 @@ func (c *circuits) succeeded(p *passage, now time.Time) {
 	c.upstream.succeed(p.key.connection, now)
 }
 
-// failed counts a failure level by level, up to the first one whose circuit is open: its failure explains that of the call, and
+// failed counts a failure level by level, up to the first one whose circuit is open: that circuit explains the failure of the call, so
 // the probes above are inconclusive.
 func (c *circuits) failed(p *passage, now time.Time) {
 	counts := true

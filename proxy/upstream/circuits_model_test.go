@@ -13,7 +13,7 @@ import (
 type modelCall struct {
 	key      circuitKey
 	admitted time.Time
-	episodes [levels]*episode // that it probes
+	episodes [levels]*episode // the circuits that it probes
 	ended    time.Time        // zero: in flight
 	result   result
 }
@@ -24,13 +24,13 @@ type episode struct {
 	probe *modelCall // in flight, else nil
 }
 
-// A model decides as circuits should, but slowly: it keeps every call, and counts them again for each decision.
+// A model decides as circuits should, but slowly: it keeps every call, and recounts them for each decision.
 type model struct {
 	now   time.Time
 	calls []*modelCall // in the order of admission
 	ended []*modelCall // in the order of their ends
 	open  map[string]*episode
-	// counted are the calls that count on a level since its circuit closed last, by name.
+	// counted are the calls that count on a level since its circuit last closed, by name.
 	counted map[string][]*modelCall
 }
 
@@ -43,7 +43,7 @@ func names(k circuitKey) (names [levels]string) {
 	return names
 }
 
-// age forgets what is idle.
+// age drops what is idle.
 func (m *model) age(name string) {
 	if e := m.open[name]; e != nil && m.now.Sub(e.until) >= idleTime {
 		m.close(name)
@@ -183,7 +183,7 @@ func (m *model) promises(t *testing.T, k circuitKey, wait time.Duration, by stri
 			t.Errorf("%v is refused although the upstream answers", k)
 		}
 	}
-	for _, c := range slices.Backward(m.calls) { // it is mostly one of the last
+	for _, c := range slices.Backward(m.calls) { // it is usually one of the last
 		if c.ended.IsZero() && m.now.Sub(c.admitted) < probeTime || !c.ended.IsZero() && c.result == failure && m.now.Sub(c.ended) < openTime {
 			return // a probe that is waited for, or a failure just before
 		}
@@ -221,7 +221,7 @@ func (m *model) answeredLast(connection string) bool {
 	return false
 }
 
-// oneProbe checks that each open circuit has at most one probe that is waited for.
+// oneProbe checks that each open circuit has at most one current probe.
 func (m *model) oneProbe(t *testing.T, call *modelCall) {
 	t.Helper()
 	for i, e := range call.episodes {
@@ -233,7 +233,7 @@ func (m *model) oneProbe(t *testing.T, call *modelCall) {
 	}
 }
 
-// compare runs a sequence of calls, ends and steps of the clock on circuits and on the model: two bytes each.
+// compare runs a sequence of calls, ends and clock steps on circuits and on the model: two bytes each.
 func compare(t *testing.T, steps []byte) (opened [levels]bool) {
 	t.Helper()
 	u := newCircuitTest()
@@ -309,7 +309,7 @@ func TestCircuitsDecideAsTheModelDoes(t *testing.T) {
 			if seed%2 == 0 && steps[i] < 120 {
 				steps[i+1] = 5 + steps[i+1]%6 // few properties
 			}
-			// Few long steps of the clock, or nothing stays open.
+			// Few long steps of the clock, or nothing would stay open.
 			if steps[i] >= 230 && steps[i+1]%8 > 4 && random.IntN(8) > 0 {
 				steps[i+1] = byte(random.IntN(4))
 			}

@@ -87,7 +87,7 @@ func TestFailingPropertyLeavesOthersAlone(t *testing.T) {
 	u.wantRefused(t, "the property", openTime, "a/1")
 	u.wantAdmitted(t, "a", "a/2", "b/1")
 	u.wantOpen(t, 1, 0, 0)
-	// Two failing properties of a connection do not open its circuit, for however long they fail.
+	// Two failing properties of a connection do not open its circuit, however long they fail.
 	u.end(t, failure, failuresToOpen, "a/2")
 	for range 50 {
 		u.clock.advance(openTime)
@@ -210,7 +210,7 @@ func (u *circuitTest) down(t *testing.T) {
 	u.wantOpen(t, 1, 0, 1)
 }
 
-// The failing probe of a property whose own circuit is open shows nothing about the upstream: the next call is its probe.
+// A failing probe of a property whose own circuit is open shows nothing about the upstream: the next call is its probe.
 func TestProbeOfAFailingPropertyKeepsNoUpperLevelOpen(t *testing.T) {
 	u := newCircuitTest()
 	u.down(t)
@@ -230,7 +230,7 @@ func TestProbeThatDoesNotEndIsReplaced(t *testing.T) {
 	u := newCircuitTest()
 	u.down(t)
 	u.clock.advance(openTime)
-	hanging := u.begin(t, "a/1") // may hang for its own reason
+	hanging := u.begin(t, "a/1") // may hang for a reason of its own
 	u.wantRefused(t, "the API", time.Second, "b/1", "e/1")
 	u.clock.advance(suspectTime)
 	u.wantRefused(t, "the property", time.Second, "a/1")
@@ -307,7 +307,7 @@ func TestCircuitsAreBounded(t *testing.T) {
 			u.upstream.clear()
 		}
 	}
-	for range 2 { // the second time, all that is there is idle
+	for range 2 { // the second time, all entries are idle
 		fill()
 		if p, c := len(u.properties.entries), len(u.connections.entries); p != maxPropertyCircuits || c != maxConnectionCircuits {
 			t.Errorf("%d properties and %d connections", p, c)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// loadCooldown is how long to wait once Google's load quota is exhausted: that quota is counted in chunks of ten minutes,
+	// loadCooldown is how long to wait once Google's load quota is exhausted: it is counted in ten-minute chunks,
 	// and the page on usage limits says to wait fifteen.
 	loadCooldown = 15 * time.Minute
 	// rateCooldown outlasts the window of the per-minute quotas.
@@ -26,7 +26,7 @@ const (
 type errorReply struct {
 	status     int
 	retryAfter string // the header, empty when absent
-	body       []byte // decoded
+	body       []byte // decompressed
 }
 
 // refusal is a parsed error body. Search Console has two envelopes, {"error":{code, message, errors:[{reason}]}} and
@@ -59,7 +59,7 @@ func parseRefusal(body []byte) refusal {
 	return r
 }
 
-// reason is the most specific one, empty if there is none or it is too long to be one.
+// reason is the most specific one; empty if there is none or it is too long to be one.
 func (r refusal) reason() string {
 	if len(r.reasons) == 0 || len(r.reasons[0]) > 64 {
 		return ""
@@ -77,8 +77,8 @@ func (r refusal) says(phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(message, phrase) })
 }
 
-// classify turns an error of the Search Console API into an Error. The reason and the message decide; the status does only
-// where they are missing. The cases of a wrong set-up come before those of a quota, because Google files a disabled API
+// classify turns an error of the Search Console API into an Error. The reason and the message decide; the status is used only
+// if they are missing. The cases of a wrong setup come before those of a quota, because Google files a disabled API
 // (accessNotConfigured) under the domain of usage limits.
 func classify(reply errorReply, now time.Time, secrets ...string) *Error {
 	r := parseRefusal(reply.body)
@@ -108,7 +108,7 @@ func classify(reply errorReply, now time.Time, secrets ...string) *Error {
 	case reply.status >= 400 && reply.status < 500 && reply.status != http.StatusForbidden && reply.status != http.StatusRequestTimeout:
 		e.Kind = Rejected
 	default:
-		// 5xx and 408, or an answer that is not Search Console's: a redirect, or a bare 403 of a proxy in between.
+		// 5xx and 408, or an answer that is not Search Console's: a redirect, or a bare 403 from a proxy in between.
 		e.Kind = Unavailable
 		e.transient = reply.status >= 500 || reply.status == http.StatusRequestTimeout
 	}
@@ -133,8 +133,8 @@ func quotaCooldown(r refusal) time.Duration {
 }
 
 // classifyToken turns an error of a token endpoint into an Error. Secrets are those that the refresh sent. An answer without an
-// OAuth error code did not come from a token endpoint, so it shows nothing about the credentials. The endpoint's own text is for
-// the log.
+// OAuth error code did not come from a token endpoint, so it shows nothing about the credentials. The endpoint's own text is only
+// for the log.
 func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
 	r := parseRefusal(reply.body)
 	e := &Error{
@@ -146,7 +146,7 @@ func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
 	switch {
 	case r.has("invalid_grant") && r.says("reasonable timeframe", "short-lived token"):
 		e.Kind = Misconfigured
-		e.Message = "the token endpoint refuses the time of the signed request: set the clock of this machine"
+		e.Message = "the token endpoint rejects the time of the signed request: set this machine's clock"
 	case r.has("invalid_grant", "invalid_client", "deleted_client", "disabled_client", "account_deleted"):
 		e.Kind = Revoked
 		e.Message = "the token endpoint refuses the credentials, connect again"
@@ -173,8 +173,8 @@ func describe(e *Error, message string) string {
 	}
 }
 
-// parseRetryAfter reads a Retry-After header, seconds or an HTTP date: at most maxRetryAfter, and 0 if it is absent, malformed
-// or past.
+// parseRetryAfter reads a Retry-After header, in seconds or as an HTTP date: at most maxRetryAfter, and 0 if it is absent, malformed
+// or in the past.
 func parseRetryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {

@@ -98,8 +98,8 @@ func TestClassifyByReasonAndMessage(t *testing.T) {
 	}
 }
 
-// Each word of Google decides by itself, without the others that come with it in the examples: in either envelope, and as the message. Else
-// a spent quota would be shown as lost access.
+// Each of Google's words decides by itself, without the others that accompany it in the examples: in either envelope, and in the
+// message. Otherwise a spent quota could be shown as lost access.
 func TestClassifyByOneWord(t *testing.T) {
 	classifies := func(what, body string, want Kind) {
 		t.Helper()

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// callTimeout bounds one call with its retries. Customers' requests have a shorter deadline of their own.
+	// callTimeout bounds one call including its retries. Customers' requests have a shorter deadline of their own.
 	callTimeout = 90 * time.Second
 	maxAttempts = 3
 	// maxPause is the longest backoff. If the upstream asks for a longer one, the call fails instead.
@@ -23,11 +23,11 @@ const (
 // Account names the credentials of a call.
 type Account struct {
 	ID string // of a connection, or of credentials that are not stored
-	// Revision of the stored credentials. Tokens and remembered refusals belong to (ID, Revision), so that new credentials
+	// Revision of the stored credentials. Tokens and remembered refusals belong to (ID, Revision), so new credentials
 	// take effect at once.
 	Revision int
 	// Credentials returns Google's JSON; nil means those stored under ID. It is called once per token refresh, on a context
-	// that may outlive the call; the bytes are not kept and not changed.
+	// that may outlive the call; the bytes are neither kept nor changed.
 	Credentials func(ctx context.Context) ([]byte, error)
 }
 
@@ -44,7 +44,7 @@ type client struct {
 	attemptTimeout time.Duration
 }
 
-// newClient takes a configuration with its defaults filled in.
+// newClient takes a configuration whose defaults have been filled in.
 func newClient(cfg Config) (*client, error) {
 	transport, err := newTransport(cfg.BaseURL, cfg.AttemptTimeout, cfg.Now)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *client) tracedQuery(ctx context.Context, access string, q queryCall) (*
 	return rows, err
 }
 
-// statusOf returns the HTTP status that an error was made from, 0 if there was no answer.
+// statusOf returns the HTTP status that an error was made from; 0 if there was no answer.
 func statusOf(err error) int {
 	if failure, ok := errors.AsType[*Error](err); ok {
 		return failure.Status
@@ -124,8 +124,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-// admit returns where to report the result of a call, or the error of one that must not be made: a circuit breaker refuses it or,
-// if it is charged for, there is no access token or the charge fails.
+// admit returns where to report the result of a call, or an error if the call must not be made: a circuit breaker refuses it or,
+// for a charged call, there is no access token or the charge fails.
 func (c *client) admit(ctx context.Context, breakers *circuits, acct Account, site string, charge func(context.Context) error) (
 	done func(result), err error) {
 	done, err = breakers.allow(circuitKey{acct.ID, site})
@@ -147,7 +147,7 @@ func (c *client) ensureToken(ctx context.Context, acct Account) error {
 	return c.retry(ctx, acct, func(context.Context, string) error { return nil })
 }
 
-// check refuses what no property of the connection could send: a circuit breaker is open, or there is no access token.
+// check fails if no property of the connection could send a call: a circuit breaker is open, or there is no access token.
 func (c *client) check(ctx context.Context, acct Account) error {
 	if err := c.analytics.check(circuitKey{connection: acct.ID}); err != nil {
 		return err
@@ -155,10 +155,10 @@ func (c *client) check(ctx context.Context, acct Account) error {
 	return c.ensureToken(ctx, acct)
 }
 
-// A sendFunc sends one request with an access token. It returns an *Error or, when its context ended, the context's error.
+// A sendFunc sends one request with an access token. It returns an *Error or, if its context ended, the context's error.
 type sendFunc func(ctx context.Context, access string) error
 
-// A method is an API method, the label of the metrics.
+// A method is an API method, and the label of the metrics.
 type method uint8
 
 const (
@@ -188,7 +188,7 @@ func (c *client) call(ctx context.Context, acct Account, m method, done func(res
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	started := c.now()
-	last := inconclusive // of the last attempt that reached Search Console; token endpoints have breakers of their own
+	last := inconclusive // of the last attempt that reached Search Console; token endpoints have their own breakers
 	err := c.retry(ctx, acct, func(ctx context.Context, access string) error {
 		err := send(ctx, access)
 		last = resultOf(err)
@@ -221,11 +221,11 @@ func (c *client) retry(ctx context.Context, acct Account, send sendFunc) error {
 	}
 }
 
-// pause waits before the attempt after the n-th. If that could not begin before the deadline, it returns the failure at once.
+// pause waits before the attempt after the n-th. If that attempt could not begin before the deadline, it returns the failure at once.
 func (c *client) pause(ctx context.Context, n int, failure *Error) error {
 	wait := max(c.backoff(n), failure.RetryAfter)
 	if n == 1 && failure.dropped {
-		wait = 0 // most likely a pooled connection that the upstream had closed meanwhile
+		wait = 0 // most likely a pooled connection that the upstream had already closed
 	}
 	if deadline, ok := ctx.Deadline(); wait > maxPause || (ok && time.Until(deadline) <= wait) {
 		return failure
@@ -261,7 +261,7 @@ func (c *client) attempt(parent context.Context, acct Account, send sendFunc) er
 	return unreachable(fmt.Sprintf("no answer within %v", c.attemptTimeout))
 }
 
-// authorized sends with the access token in memory, and once more with a fresh one when the upstream answers 401.
+// authorized sends with the access token in memory, and once more with a fresh one if the upstream answers 401.
 func (c *client) authorized(ctx context.Context, acct Account, send sendFunc) error {
 	access, err := c.tokens.get(ctx, acct)
 	if err != nil {
@@ -286,7 +286,7 @@ func isUnauthorized(err error) bool {
 }
 
 // exponentialBackoff is exponential backoff with jitter: 200 ms, 400 ms, …, minus a random part of up to one half, so that
-// callers that failed together do not come back together.
+// callers that failed together do not retry together.
 func exponentialBackoff(attempt int) time.Duration {
 	full := min(200*time.Millisecond<<min(attempt-1, 10), maxPause)
 	return full/2 + rand.N(full/2)

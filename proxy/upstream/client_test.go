@@ -156,7 +156,7 @@ func TestStrayAnswerIsNotTheNextOne(t *testing.T) {
 	}
 }
 
-// A proxy that answers for an upstream that is late may send the late answer too.
+// A proxy that answers for a slow upstream may send the late answer too.
 func TestConnectionIsNotKeptAfterAnOutage(t *testing.T) {
 	var mu sync.Mutex
 	conns := make(map[string]bool)

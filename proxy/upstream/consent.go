@@ -20,7 +20,7 @@ import (
 // authURL is where Google asks for consent.
 const authURL = "https://accounts.google.com/o/oauth2/v2/auth"
 
-// Client is an OAuth client of the type "Desktop app": the registration at Google in whose name people consent. It holds a secret.
+// Client is an OAuth client of the type "Desktop app": the registration at Google that people consent to. It holds a secret.
 type Client struct {
 	ID      string
 	Project string // the Google Cloud project; empty if the file does not name it
@@ -31,9 +31,9 @@ type Client struct {
 // String returns the client without its secret.
 func (c Client) String() string { return c.ID }
 
-// ParseClient reads the file of an OAuth client, as Google issues it. The file may name Google's endpoints, and those of the
-// configuration: tokenURL, and a consent page on the same host. A file that names others would send the secret to them. Its errors
-// name the member at fault and what to do, never a value.
+// ParseClient reads the file of an OAuth client, as Google issues it. The file may name Google's endpoints or those of the
+// configuration: tokenURL, and a consent page on the same host. A file that names others would send the secret to them. Errors
+// name the member at fault and the remedy, never a value.
 func ParseClient(data []byte, tokenURL string) (Client, error) {
 	c, err := parseClient(data, tokenURL)
 	if err != nil {
@@ -52,7 +52,7 @@ func parseClient(data []byte, tokenURL string) (c Client, err error) {
 	case err != nil:
 		return c, err
 	case kind == AuthorizedUser || kind == ServiceAccount:
-		return c, fmt.Errorf("it has credentials already, of type %s: store them with sara connection add", kind)
+		return c, fmt.Errorf("it already has credentials, of type %s: store them with sara connection add", kind)
 	case file["web"] != nil:
 		return c, errors.New(
 			`it is of a client of the type "Web application", which cannot be used from a terminal: create a client of the type "Desktop app"`)
@@ -118,8 +118,8 @@ func (c Client) Consent(redirect string) *Consent {
 	}
 }
 
-// URL returns the address at which a person consents. It has no secret. Google issues a refresh token for offline access, and after
-// the first consent only if it prompts for consent again.
+// URL returns the address at which a person consents. It contains no secret. Google issues a refresh token for offline access; after
+// the first consent, only if it prompts for consent again.
 func (c *Consent) URL() string {
 	return c.config.AuthCodeURL(c.state, oauth2.AccessTypeOffline, oauth2.ApprovalForce, oauth2.S256ChallengeOption(c.verifier))
 }
@@ -149,10 +149,10 @@ func (c *Consent) Code(answer url.Values) (string, error) {
 type Grant struct {
 	Credentials []byte        // the JSON of an authorized_user, as ParseCredentials reads it
 	Account     string        // e-mail address of the Google account; empty if unknown
-	Lifetime    time.Duration // after which Google ends the consent; 0: Google names no end
+	Lifetime    time.Duration // until Google ends the consent; 0: no stated end
 }
 
-// Redeem exchanges the code of a consent for a refresh token. An error shows neither the code nor a secret.
+// Redeem exchanges the code of a consent for a refresh token. Its errors contain neither the code nor a secret.
 func (g *Gateway) Redeem(ctx context.Context, c *Consent, code string) (Grant, error) {
 	return g.client.tokens.redeem(ctx, c, code)
 }
@@ -187,9 +187,9 @@ func (t *tokens) redemptionFailure(err error, secrets ...string) error {
 	return e
 }
 
-// grantOf checks that a token is what was asked for.
+// grantOf checks that a token grants what was requested.
 func grantOf(config oauth2.Config, token *oauth2.Token) (Grant, error) {
-	if granted, ok := token.Extra("scope").(string); ok { // an answer without it grants what was asked for
+	if granted, ok := token.Extra("scope").(string); ok { // an answer without it grants what was requested
 		if !slices.Contains(strings.Fields(granted), scope) {
 			return Grant{}, errors.New("the consent leaves out Search Console: connect again, and tick the access to Search Console data")
 		}
@@ -215,7 +215,7 @@ func grantOf(config oauth2.Config, token *oauth2.Token) (Grant, error) {
 // maxLifetime bounds the lifetime of a refresh token that an endpoint states.
 const maxLifetime = 10 * 365 * 24 * time.Hour
 
-// accountOf returns the verified e-mail address in the ID token, empty if there is none. Its signature need not be verified, because
+// accountOf returns the verified e-mail address in the ID token; empty if there is none. Its signature need not be verified, because
 // it comes from the token endpoint itself (OpenID Connect Core 3.1.3.7).
 func accountOf(token *oauth2.Token) string {
 	text, _ := token.Extra("id_token").(string)

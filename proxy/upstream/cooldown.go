@@ -26,7 +26,7 @@ const (
 )
 
 // cooldowns are the sites that must not be queried because the upstream's quota for them is exhausted. They are kept in
-// memory and, with a Redis, shared by all replicas.
+// memory and, with Redis, shared by all replicas.
 type cooldowns struct {
 	now   func() time.Time
 	sites expiringMap[string, *Error] // the refusal, by site
@@ -35,7 +35,7 @@ type cooldowns struct {
 	sealer  *keyring.Sealer    // of what is shared
 	timeout time.Duration      // of one step with Redis
 	breaker *breaker           // of Redis
-	errors  prometheus.Counter // of steps with Redis; nil: not counted
+	errors  prometheus.Counter // of Redis steps; nil: not counted
 }
 
 func newCooldowns(cfg Config) *cooldowns {
@@ -58,7 +58,7 @@ func newCooldowns(cfg Config) *cooldowns {
 	return c
 }
 
-// start begins the cooldown of a site, for as long as the refusal asks. The refusal of a call that was under way does not shorten one.
+// start begins the cooldown of a site, for as long as the refusal asks. The refusal of a call already in flight does not shorten it.
 func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 	if refusal.RetryAfter <= 0 {
 		return
@@ -84,8 +84,8 @@ func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 }
 
 // left returns the remaining cooldown of a target's site, and the refusal that started it; 0 and nil if there is none. For a site that
-// is not in memory it makes one round trip to Redis, unless the caller has just read it there. A value that does not open is ignored: an
-// attacker who can write to Redis can neither keep a site from being queried, nor choose what customers read about it.
+// is not in memory it makes one round trip to Redis, unless the caller has just read it there. A value that cannot be decrypted is
+// ignored, so an attacker who can write to Redis can neither keep a site from being queried nor choose what customers read about it.
 func (c *cooldowns) left(ctx context.Context, t Target) (time.Duration, *Error) {
 	now := c.now()
 	if refusal, until, ok := c.sites.get(t.Site, now); ok {
@@ -110,14 +110,14 @@ func (c *cooldowns) left(ctx context.Context, t Target) (time.Duration, *Error) 
 	if json.Unmarshal(text, refusal) != nil {
 		refusal = &Error{Kind: Unavailable, Message: "another replica failed to ask it"}
 	}
-	if refusal.RetryAfter > 0 { // more would be left only if the clock of the replica that wrote it were ahead
+	if refusal.RetryAfter > 0 { // more can be left only if the writing replica's clock is ahead
 		left = min(left, refusal.RetryAfter)
 	}
 	c.sites.put(t.Site, refusal, now.Add(left), now)
 	return left, refusal
 }
 
-// try runs a step with Redis unless its circuit breaker is open. If a step fails, the replicas do not share that cooldown.
+// try runs a step with Redis unless its circuit breaker is open. If a step fails, that cooldown is not shared.
 func (c *cooldowns) try(ctx context.Context, step func(context.Context) error) {
 	done, err := c.breaker.allow()
 	if err != nil {
@@ -164,7 +164,7 @@ func parseCooldown(sealer *keyring.Sealer, key string, value []byte) (until time
 // maxExpiring bounds an expiringMap. When that many entries are alive, all are dropped: each costs one call or one write.
 const maxExpiring = 10_000
 
-// An expiringMap is a bounded map whose entries expire. The zero value is ready; it is safe for concurrent use.
+// An expiringMap is a bounded map whose entries expire. The zero value is ready to use; it is safe for concurrent use.
 type expiringMap[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]expiring[V] // guarded by mu

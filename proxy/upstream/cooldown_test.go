@@ -74,7 +74,7 @@ func TestReplicasShareCooldowns(t *testing.T) {
 	})
 }
 
-// A replica whose clock is ahead keeps no site from being queried for longer than the upstream has asked for.
+// A replica whose clock is ahead does not keep a site from being queried for longer than the upstream asked.
 func TestCooldownOfAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
 	client, clock, ahead := redistest.Single(t).Client(), new(settable), new(settable)

@@ -22,12 +22,12 @@ const (
 // Credentials describes stored credentials without holding their secrets.
 type Credentials struct {
 	Kind     string // AuthorizedUser or ServiceAccount
-	Identity string // the service account's e-mail; for a user the account if the file names it, else the client id
+	Identity string // the service account's e-mail; for a user, the account if the file names it, else the client ID
 }
 
 // ParseCredentials checks that data is a credentials file this package can use, as Google issues it: a service account's
-// key, or an authorized user with a refresh token. A key may name Google's token endpoints or tokenURL, that of the
-// configuration, and no other. Its errors name the member at fault and what to do, never a value.
+// key, or an authorized user with a refresh token. A key may name only Google's token endpoints or tokenURL, the one in the
+// configuration. Errors name the member at fault and the remedy, never a value.
 func ParseCredentials(data []byte, tokenURL string) (Credentials, error) {
 	f, err := parseCredentials(data, tokenURL)
 	if err != nil {
@@ -39,10 +39,10 @@ func ParseCredentials(data []byte, tokenURL string) (Credentials, error) {
 	return Credentials{Kind: f.kind, Identity: cmp.Or(f.account, f.clientID)}, nil
 }
 
-// maxCredentials bounds a file in bytes. Google's have less than three thousand.
+// maxCredentials bounds a file in bytes. Google's are under three thousand.
 const maxCredentials = 64 << 10
 
-// googleTokenURLs are Google's token endpoints: today's, and those that older key files name.
+// googleTokenURLs are Google's token endpoints: the current one, and those that older key files name.
 func googleTokenURLs() []string {
 	return []string{DefaultTokenURL, "https://accounts.google.com/o/oauth2/token", "https://www.googleapis.com/oauth2/v4/token"}
 }
@@ -113,8 +113,8 @@ func parseServiceAccount(members map[string]json.RawMessage, tokenURL string) (c
 		return credentials{}, err
 	}
 	if !isRSAKey(f.privateKey) {
-		return credentials{}, errors.New(`member "private_key" is not an RSA private key in PEM form; ` +
-			"download a new key of the service account")
+		return credentials{}, errors.New(`member "private_key" is not an RSA private key in PEM format; ` +
+			"download a new key for the service account")
 	}
 	if f.tokenURI != tokenURL && !slices.Contains(googleTokenURLs(), f.tokenURI) {
 		return credentials{}, notGoogles("token_uri", "token endpoint", DefaultTokenURL)
@@ -139,7 +139,7 @@ func unusable(kind string, members map[string]json.RawMessage) error {
 	}
 }
 
-// member is a required member: where its value goes, and what to do if it is missing.
+// member is a required member: where its value is stored, and the remedy if it is missing.
 type member struct {
 	name   string
 	value  *string
@@ -161,7 +161,7 @@ func readRequired(members map[string]json.RawMessage, wanted ...member) error {
 	return nil
 }
 
-// objectOf returns the members of a JSON object. It does not decode into a struct: that decoder folds case, and its errors quote
+// objectOf returns the members of a JSON object. It does not decode into a struct, because that decoder folds case and its errors quote
 // values.
 func objectOf(data []byte) (members map[string]json.RawMessage, err error) {
 	if len(data) > maxCredentials || !translate.ValidJSON(data) || json.Unmarshal(data, &members) != nil || members == nil {

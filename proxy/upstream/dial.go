@@ -11,7 +11,7 @@ import (
 	"sara/proxy/netguard"
 )
 
-// guardedDial returns how to connect to a token endpoint: only to public addresses, except to the hosts that the configuration
+// guardedDial returns how to connect to a token endpoint: only to public addresses, except for the hosts that the configuration
 // names instead of Google's. Those may be private.
 func guardedDial(cfg Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	var trusted []string

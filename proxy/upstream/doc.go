@@ -1,26 +1,27 @@
-// Package upstream is the gateway to Search Console: the only way by which requests and background jobs reach it.
+// Package upstream is the gateway to Search Console: requests and background jobs reach it only through this package.
 //
 // A [Gateway] holds what all calls share: the HTTP clients, the access tokens, the circuit breakers, the cooldowns of sites,
-// the negative cache and the record of which connections and properties work. A [Target] names the property that a call is
+// the negative cache, and the record of which connections and properties work. A [Target] names the property that a call is
 // about. The package reads no proxy settings from the environment and follows no redirects.
 //
 // # The path of a query
 //
-// [Gateway.Query] takes these steps, in this order. Each of the first five can refuse the call, and a refusal costs nothing.
+// [Gateway.Query] takes these steps in this order. Each of the first five can refuse the call, and a refusal costs nothing.
 //
 //  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns, sealed, over Redis.
 //  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden.
-//  3. Circuit breakers: those of the property, its connection and the upstream admit the call, or it is refused.
+//  3. Circuit breakers: the call passes only if those of the property, its connection and the upstream all admit it.
 //  4. Token, if the call is charged for: dead credentials refuse the call here rather than in step 6, after the charge.
-//  5. Charge: the hook of the caller. Jobs pass nil; their calls are free.
-//  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries. It asks for a partial response: of
-//     each row the keys, clicks, impressions and position, from which ctr follows. A whole response is read as well. The rows are
-//     read while the body arrives, strictly, because they are cached and served to many.
-//  7. Record: success and failure are turned into cooldowns, negative cache entries and the health of the connection and of
+//  5. Charge: the caller's hook. Jobs pass nil; their calls are free.
+//  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries. It asks for a partial response: for
+//     each row the keys, clicks, impressions and position, from which ctr follows. A complete response is accepted too. The rows are
+//     parsed strictly while the body arrives, because they are cached and served to many.
+//  7. Record: success and failure are turned into cooldowns, negative cache entries, and the health of the connection and of
 //     the property. A change is written to the store and logged once.
 //
 // [Gateway.Inspect] takes steps 3 to 7, and [Gateway.Sitemaps] steps 3, 6 and 7. They have quotas of their own, so they neither
-// start a cooldown nor respect one. A Forbidden inspection records nothing: inspecting requires a full user, reading figures does not.
+// start a cooldown nor respect one. A Forbidden inspection records nothing, because inspecting requires a full user and reading figures
+// does not.
 //
 // # Failures
 //
@@ -35,14 +36,14 @@
 //	Interrupted    the caller's context ended first                nothing is known about the upstream
 //
 // The reason and the message in the answer decide, not the status: Search Console sends 403 for an exhausted quota, a missing
-// permission, a missing scope and a disabled API alike. [KindOf] reads the kind of any error. There are two other errors: that
-// of the charge hook, as it is, and [*CredentialsError], when the store could not be read.
+// permission, a missing scope and a disabled API alike. [KindOf] returns the kind of any error. There are two other errors: that
+// of the charge hook, unchanged, and [*CredentialsError] if the store could not be read.
 //
 // # Retries
 //
-// Only failures that may be transient are retried: three attempts in all, with exponential backoff and jitter, and no attempt
+// Only failures that may be transient are retried: at most three attempts, with exponential backoff and jitter, and none
 // that could not begin before the caller's deadline. Queries only read, so a retry is harmless. An access token that is
-// refused with 401 is replaced once within an attempt; if the new token is refused as well, the connection counts as revoked.
+// refused with 401 is replaced once within an attempt; if the new token is refused too, the connection counts as revoked.
 // Refreshes of one connection's token are coalesced (singleflight).
 //
 // A network connection is reused only if nothing has arrived on it since its last answer, and that answer was no 5xx: otherwise, a proxy
@@ -54,7 +55,7 @@
 //
 // Circuit breakers stop the calls to what fails, and no others. An open one refuses calls for ten seconds as Unavailable, with the
 // remaining time as RetryAfter. Then it is half-open: it admits one call as a probe, which closes it or opens it for another ten seconds.
-// A call fails if it gets no answer, retries included; a refusal by the upstream is an answer. There are three levels:
+// A call fails if it gets no answer, even with retries; a refusal by the upstream is an answer. There are three levels:
 //
 //	property    opens after five failures in a row
 //	connection  opens after five failures in a row at three or more of its properties
@@ -62,19 +63,19 @@
 //	            100 calls and at least 10, all within 20 seconds
 //
 // A call passes if all three levels admit it, and is the probe of every level that is half-open. A success closes all three, except that
-// a call from before the property's circuit opened does not close that one. A failure counts on a level only if the circuits below it are
-// closed. So until it succeeds, a property causes at most five failures on the upper levels, and its failing probes keep no upper level
-// open for others. A level waits five seconds for its probe, or one second if a circuit below is open; then the next call is the probe.
-// So a recovered upstream is in use again after at most 15 seconds. Circuits that are not used for five minutes close.
+// a call admitted before the property's circuit opened does not close that one. A failure counts on a level only if the circuits below it
+// are closed. So until it succeeds, a property causes at most five failures on the upper levels, and its failing probes keep no upper
+// level open for others. A level waits five seconds for its probe, or one second if a circuit below is open; then the next call is the
+// probe. So a recovered upstream is in use again after at most 15 seconds. Circuits that are not used for five minutes close.
 //
-// The list of sites concerns the upper two levels only. Sitemaps and URL inspections have circuits of their own on all levels, because
+// The list of sites concerns only the upper two levels. Sitemaps and URL inspections have their own circuits on all levels, because
 // jobs inspect thousands of URLs in the background: their failures must not block customers, and vice versa. Each token endpoint has a
-// circuit of one level, which counts attempts. Each process has its own circuits, and keeps only those of properties (at most 20,000) and
-// connections (at most 5,000) that fail.
+// single-level circuit, which counts attempts. Each process has its own circuits, and keeps only those of failing properties (at most
+// 20,000) and connections (at most 5,000).
 //
 // # Secrets
 //
-// Credentials are read from the store for each token refresh, about once an hour, and dropped after it. Only access tokens stay
+// Credentials are read from the store for each token refresh, about once an hour, and dropped afterwards. Only access tokens stay
 // in memory. No error contains a token, a credential or a request header: texts from servers are truncated, and every secret of the
 // request is removed from them.
 //

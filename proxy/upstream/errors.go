@@ -14,7 +14,7 @@ import (
 type Kind uint8
 
 const (
-	// Unavailable: no usable answer came (5xx, network, dropped connection, malformed body, too slow). Retries are spent.
+	// Unavailable: no usable answer came (5xx, network, dropped connection, malformed body, too slow). Retries are exhausted.
 	Unavailable Kind = iota
 	// Quota: the upstream's own limit for this site, user or project. RetryAfter is how long to wait.
 	Quota
@@ -27,7 +27,7 @@ const (
 	Misconfigured
 	// Rejected: the upstream refuses the request itself; repeating it gives the same answer.
 	Rejected
-	// Interrupted: the caller's context ended first. The error wraps context.DeadlineExceeded, if the upstream was too slow
+	// Interrupted: the caller's context ended first. The error wraps context.DeadlineExceeded if the upstream was too slow
 	// for the caller, or context.Canceled, which shows nothing about the upstream.
 	Interrupted
 )
@@ -77,16 +77,16 @@ func (e *CredentialsError) Unwrap() error { return e.Err }
 // Error is a call that failed. Errors may be shared between callers and must not be changed.
 type Error struct {
 	Kind       Kind
-	Status     int           // HTTP status of the answer that decided, 0 when there was none
+	Status     int           // HTTP status of the deciding answer; 0 if there was none
 	Reason     string        // the upstream's own word for it, such as quotaExceeded or invalid_grant; may be empty
 	Message    string        // for a person: the upstream's text, or what to do; never holds a secret
 	RetryAfter time.Duration // how long to wait before asking again, 0 if unknown
-	Daily      bool          // of kind Quota: the upstream says that it is the quota of a day
+	Daily      bool          // for Quota: the upstream says that it is a daily quota
 
-	detail    string // of a token endpoint: its own text, for the log and not for customers; not shared between replicas
+	detail    string // a token endpoint's own text, for the log but not for customers; not shared between replicas
 	cause     error  // a context's error or nil; never a library's, whose text might repeat what was sent
 	transient bool   // a retry may help
-	dropped   bool   // the connection ended before the answer began: maybe a stale one from the pool
+	dropped   bool   // the connection ended before the answer began: perhaps a stale one from the pool
 }
 
 // Error reads "search console: quota (403 quotaExceeded): Search Analytics load quota exceeded.".
@@ -133,8 +133,8 @@ type errorJSON struct {
 }
 
 // IsShareable reports whether the error also holds for the other callers that wait for the same answer (singleflight). It does
-// not if only this caller left. It does if the upstream was too slow for this caller, because it is then too slow for the
-// others.
+// not if only this caller left. It does if the upstream was too slow for this caller, because then it is too slow for the
+// others too.
 func (e *Error) IsShareable() bool { return !errors.Is(e, context.Canceled) }
 
 // MarshalJSON writes the exported fields.
@@ -147,7 +147,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote, perhaps in another version of sara: an unknown kind becomes Unavailable. So does
-// Interrupted, because the context's error is not shared. It returns an error, and leaves e as it was, if data is no Error.
+// Interrupted, because the context's error is not shared. If data is not an Error, it returns an error and leaves e unchanged.
 func (e *Error) UnmarshalJSON(data []byte) error {
 	var text errorJSON
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -183,7 +183,7 @@ const (
 	maxWord    = 200 // bytes; longer than any URL in Google's messages, shorter than a signed assertion
 )
 
-// clean makes a server's or a library's text fit for an error: one line, truncated, without the given secrets and without
+// clean makes a text from a server or a library fit for an error: one line, truncated, without the given secrets and without
 // words long enough to be a signed assertion that the server echoes.
 func clean(text string, secrets ...string) string {
 	for _, secret := range secrets {

@@ -78,7 +78,7 @@ func TestMalformedErrorsAreRefused(t *testing.T) {
 	}
 }
 
-// An error that can be read can be written, and is read as the same.
+// An error that can be read can be written, and reads back the same.
 func FuzzErrorJSON(f *testing.F) {
 	for _, text := range []string{`{"kind":"quota","status":403,"reason":"r","message":"m","retry_after":"15m0s"}`,
 		`{"kind":"x","retry_after":"0.5ns"}`, `{"KIND":"revoked"}`, `{"kind":"\ud800"}`} {

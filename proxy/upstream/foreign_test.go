@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What a token endpoint says is in the log, and neither in what customers see of a connection nor in what replicas share.
+// A token endpoint's own text is in the log, but neither in what customers see of a connection nor in what replicas share.
 func TestTextsOfTokenEndpointReachOnlyTheLog(t *testing.T) {
 	for _, code := range []string{"invalid_grant", "invalid_scope", "server_error"} {
 		g := newGated(t, ok(rowsOfDevices))
@@ -32,7 +32,7 @@ func TestTextsOfTokenEndpointReachOnlyTheLog(t *testing.T) {
 	}
 }
 
-// A token endpoint that answers with a megabyte of nesting costs neither heap nor stack: 271 MiB without a bound of the depth.
+// A token endpoint that answers with a megabyte of nesting costs neither heap nor stack: 271 MiB without a depth limit.
 func TestHostileTokenAnswersAreCheap(t *testing.T) {
 	hostile := strings.Repeat("[", 1<<20)
 	for _, code := range []int{http.StatusOK, http.StatusBadRequest, http.StatusInternalServerError} {
@@ -44,7 +44,7 @@ func TestHostileTokenAnswersAreCheap(t *testing.T) {
 			t.Errorf("%d: %v", code, err)
 		}
 		runtime.ReadMemStats(&after)
-		// The runtime may free stacks of earlier tests meanwhile, so that the second difference can be negative.
+		// The runtime may free stacks of earlier tests meanwhile, so the second difference can be negative.
 		took := int64(after.TotalAlloc-before.TotalAlloc) + int64(after.StackSys) - int64(before.StackSys)
 		if took > 8<<20 {
 			t.Errorf("%d: the call took %d KiB", code, took>>10)

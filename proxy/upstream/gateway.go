@@ -30,14 +30,14 @@ const (
 
 // Connections is the store of connections and properties; *sqlstore.Store is one.
 type Connections interface {
-	// Credentials returns Google's JSON, decrypted. The bytes are not kept and not changed.
+	// Credentials returns Google's JSON, decrypted. The bytes are neither kept nor changed.
 	Credentials(ctx context.Context, connectionID string) ([]byte, error)
-	// SetConnectionHealth and SetPropertyAccess record a state; changed is false if it was recorded before.
+	// SetConnectionHealth and SetPropertyAccess record a state; changed is false if it was already recorded.
 	SetConnectionHealth(ctx context.Context, connectionID string, revision int, healthy bool, note string) (changed bool, err error)
 	SetPropertyAccess(ctx context.Context, propertyID, note string) (changed bool, err error)
 }
 
-// Config sets up a Gateway. All but Connections may be zero.
+// Config configures a Gateway. All fields but Connections may be zero.
 type Config struct {
 	// BaseURL of the Search Console API: scheme, host and an optional path prefix. Empty means DefaultBaseURL.
 	BaseURL string
@@ -52,15 +52,15 @@ type Config struct {
 	Keyring *keyring.Keyring
 	// RedisPatience bounds how long an unresponsive Redis may delay a request; 0 means a tenth of a second.
 	RedisPatience time.Duration
-	// RedisErrors counts the steps with Redis that failed or timed out; nil: they are not counted.
+	// RedisErrors counts the Redis steps that failed or timed out; nil: they are not counted.
 	RedisErrors prometheus.Counter
 	// Now decides when tokens, cooldowns and cached refusals expire; nil means time.Now. Deadlines of contexts are real time.
 	Now func() time.Time
 	// Backoff is the pause after the given attempt, counted from 1; nil means exponential from 200 ms, with jitter.
 	Backoff func(attempt int) time.Duration
-	// AttemptTimeout bounds one attempt, a token refresh included, within the caller's deadline. 0 means 20 s.
+	// AttemptTimeout bounds one attempt, including a token refresh, within the caller's deadline. 0 means 20 s.
 	AttemptTimeout time.Duration
-	// Slots bounds how many bodies are parsed at a time; nil: no bound.
+	// Slots bounds how many bodies are parsed at a time; nil: unbounded.
 	Slots *cpubound.Slots
 	// Log receives changes of health; nil discards them.
 	Log *slog.Logger
@@ -68,7 +68,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// A Target is the property that a call is about, with its health as recorded last.
+// A Target is the property that a call is about, with its last recorded health.
 type Target struct {
 	PropertyID   string
 	Site         string // as Search Console writes it: "sc-domain:example.com" or "https://www.example.com/"
@@ -132,14 +132,14 @@ func (cfg Config) withDefaults() Config {
 }
 
 // Close ends token refreshes in flight and waits for everything the Gateway started; an exchange whose caller left may take
-// the rest of its attempt. Call it when no call is running any more.
+// the rest of its attempt. Call it when no more calls are running.
 func (g *Gateway) Close() { g.client.close() }
 
-// Retain erases the access tokens of all connections but these from memory, because the others have been removed.
+// Retain erases the access tokens of all connections except these, because the others have been removed.
 func (g *Gateway) Retain(connections []string) { g.client.tokens.retain(connections) }
 
 // Query asks Search Console for the rows of one searchAnalytics.query. The package comment lists the steps. The hook is
-// called once the call is known to be worth charging for, and its error ends the call; nil means that it is free.
+// called once the call is known to be worth charging for, and its error ends the call; nil means that the call is free.
 func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error) {
 	if err := g.refusal(ctx, t); err != nil {
 		return nil, err
@@ -187,8 +187,8 @@ func readerOf(reader *translate.RowsReader, q translate.Query) func(io.Reader) (
 	return func(body io.Reader) (*translate.Rows, error) { return readRows(reader, body, q) }
 }
 
-// readRows reads the answer to a query strictly. A body that is not JSON may be one that was cut off, so another attempt may
-// help; what is wrong with the rows of a whole one stays so.
+// readRows reads the answer to a query strictly. A body that is not JSON may have been cut off, so another attempt may
+// help; faulty rows in a complete body will not change.
 func readRows(reader *translate.RowsReader, body io.Reader, q translate.Query) (*translate.Rows, error) {
 	rows, err := reader.Read(body, q.Dimension)
 	if err == nil {
@@ -218,7 +218,7 @@ func (g *Gateway) cooldown(ctx context.Context, t Target) (left time.Duration, e
 	return left, &again
 }
 
-// CooldownKey returns the key of a site's cooldown in Redis, "" if cooldowns are not shared.
+// CooldownKey returns the key of a site's cooldown in Redis; "" if cooldowns are not shared.
 func (g *Gateway) CooldownKey(site string) string {
 	if g.cooldowns.redis == nil {
 		return ""
@@ -226,8 +226,8 @@ func (g *Gateway) CooldownKey(site string) string {
 	return cooldownKey(site)
 }
 
-// Sitemaps lists the submitted sitemaps of a property in the upstream's order; none is an empty list. Those that an index
-// names are missing, unless they were submitted too. The account may be a restricted user.
+// Sitemaps lists the submitted sitemaps of a property in the upstream's order; none is an empty list. Sitemaps that an index
+// names are missing unless they were submitted too. The account may be a restricted user.
 func (g *Gateway) Sitemaps(ctx context.Context, t Target) ([]Sitemap, error) {
 	sitemaps, err := g.client.sitemaps(ctx, t.account(), t.Site)
 	if failure, ok := errors.AsType[*Error](err); ok {
@@ -236,9 +236,9 @@ func (g *Gateway) Sitemaps(ctx context.Context, t Target) ([]Sitemap, error) {
 	return sitemaps, err
 }
 
-// Inspect asks urlInspection about one URL of a property; the account must be a full user or an owner of it, and is Forbidden
-// otherwise. It looks up the indexed version, without fetching the page, and still takes some seconds. Every attempt, retries
-// included, counts against the upstream's quota of the site. The hook is called once the call is admitted, and its error ends the
+// Inspect asks urlInspection about one URL of a property; it is Forbidden unless the account is a full user or an owner of the
+// property. It looks up the indexed version, without fetching the page, and still takes some seconds. Every attempt, including
+// retries, counts against the upstream's quota for the site. The hook is called once the call is admitted, and its error ends the
 // call; nil means that it is not counted.
 func (g *Gateway) Inspect(ctx context.Context, t Target, url string, charge func(context.Context) error) (Inspection, error) {
 	inspection, err := g.client.inspect(ctx, t.account(), t.Site, url, charge)
@@ -257,5 +257,5 @@ func (g *Gateway) Sites(ctx context.Context, acct Account) ([]Site, error) {
 }
 
 // Check returns nil if the account has or can get an access token, and no circuit breaker refuses all of its properties. It makes
-// no call to Search Console; while the token is valid it costs next to nothing.
+// no call to Search Console; while the token is valid it costs almost nothing.
 func (g *Gateway) Check(ctx context.Context, acct Account) error { return g.client.check(ctx, acct) }

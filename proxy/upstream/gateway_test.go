@@ -55,7 +55,7 @@ func (s *store) take() []string {
 	return recorded
 }
 
-// gated is a Gateway with a clock of its own before a scripted Search Console whose next answer a test sets.
+// gated is a Gateway with its own clock in front of a scripted Search Console, whose next answer a test sets.
 type gated struct {
 	*scripted
 	*Gateway
@@ -87,7 +87,7 @@ func target() Target {
 	return Target{PropertyID: "property-1", Site: site, ConnectionID: "connection-1", Revision: 1, Healthy: true}
 }
 
-// query makes a call that is free.
+// query makes a free call.
 func (g *gated) query(t *testing.T, target Target) error {
 	t.Helper()
 	_, err := g.Query(t.Context(), target, devices(), nil)
@@ -163,7 +163,7 @@ func TestQueryRefusesWithoutCharge(t *testing.T) {
 	}
 }
 
-// An inspection that a circuit breaker refuses takes nothing of the day's quota.
+// An inspection that a circuit breaker refuses uses none of the day's quota.
 func TestInspectRefusesWithoutCharge(t *testing.T) {
 	g := newGated(t, status(503, "{}"))
 	charges := 0
@@ -178,7 +178,7 @@ func TestInspectRefusesWithoutCharge(t *testing.T) {
 	}
 }
 
-// The circuit breaker is asked before the charge, and not once more after it: of two calls that come when it is half-open, one is
+// The circuit breaker is asked before the charge, and not again after it: of two calls that arrive when it is half-open, one is
 // charged and sent. A probe whose charge fails leaves its place to the next call.
 func TestHalfOpenBreakerChargesTheProbeOnly(t *testing.T) {
 	g := newGated(t, status(503, "{}"))
@@ -293,7 +293,7 @@ func TestInspectAndSitemapsRecordHealth(t *testing.T) {
 	}
 }
 
-// A job lists its properties once and then makes many calls with targets that grow old.
+// A job lists its properties once and then makes many calls with targets that grow stale.
 func TestStaleTargetsCostOneWriteAMinute(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
 	old := target()

@@ -14,11 +14,11 @@ const (
 )
 
 // recordMemory is how long this process trusts its own record over the health in a Target. A Target may be old: a job lists
-// its properties once a run. Without this memory, each of its calls would write the same change again.
+// its properties once per run. Without this memory, each of its calls would write the same change again.
 const recordMemory = time.Minute
 
-// A recorder writes to the store whether connections and properties work, and logs each transition once. Of several
-// replicas that see a change, the store lets one make it.
+// A recorder writes to the store whether connections and properties work, and logs each transition once. If several
+// replicas see a change, the store lets only one of them make it.
 type recorder struct {
 	store    Connections
 	log      *slog.Logger
@@ -32,7 +32,7 @@ type recordKey struct {
 	revision int
 }
 
-// readable records that the upstream answers for a property, and so that its connection works.
+// readable records that the upstream answers for a property, and thus that its connection works.
 func (r *recorder) readable(ctx context.Context, t Target) {
 	r.connection(ctx, t, true, "")
 	r.property(ctx, t, "")
@@ -44,7 +44,7 @@ func (r *recorder) forbidden(ctx context.Context, t Target) {
 	r.property(ctx, t, noteForbidden)
 }
 
-// connectionFailure records a failure that concerns the whole connection; other failures record nothing.
+// connectionFailure records a failure that concerns the whole connection; for other failures it records nothing.
 func (r *recorder) connectionFailure(ctx context.Context, t Target, failure *Error) {
 	switch failure.Kind {
 	case Revoked:
@@ -74,7 +74,7 @@ func (r *recorder) property(ctx context.Context, t Target, note string) {
 	})
 }
 
-// record writes whether something works, unless that is what was recorded last.
+// record writes whether something works, unless that is what was last recorded.
 func (r *recorder) record(key recordKey, listed, works bool, write func() (changed bool, err error)) {
 	now := r.now()
 	last, _, ok := r.recorded.get(key, now)
@@ -89,7 +89,7 @@ func (r *recorder) record(key recordKey, listed, works bool, write func() (chang
 	}
 }
 
-// logTransition logs a change, or that it could not be recorded; the call succeeds all the same.
+// logTransition logs a change, or that it could not be recorded; the call succeeds either way.
 func (r *recorder) logTransition(ctx context.Context, changed bool, err error, what string, attributes ...slog.Attr) {
 	switch {
 	case err != nil:

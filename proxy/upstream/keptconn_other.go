@@ -4,5 +4,5 @@ package upstream
 
 import "net"
 
-// hasInput cannot find out on this system.
+// hasInput cannot tell on this system.
 func hasInput(net.Conn) bool { return false }

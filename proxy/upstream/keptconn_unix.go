@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// hasInput reports whether a read of the connection would not wait: there are bytes, its end, or an error.
+// hasInput reports whether a read from the connection would not block: it has bytes, its end, or an error.
 func hasInput(conn net.Conn) bool {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

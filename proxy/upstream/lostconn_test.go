@@ -11,8 +11,8 @@ import (
 	"sara/proxy/upstream/losttest"
 )
 
-// A connection over HTTP/2 that the network has lost is closed: a request that times out does not close it, so that all later ones would
-// wait on it as well, until the operating system gives it up after a quarter of an hour.
+// A lost HTTP/2 connection is closed. A request that times out does not close it, so without pings all later requests would
+// hang on it too, until the operating system gives it up after a quarter of an hour.
 func TestLostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"sara/translate"
 )
 
-// What one fill allocates in all, and so what it may hold at a time, is at most three times the body.
+// The total allocations of one fill, and so its peak memory, are at most three times the body.
 func TestQueryAllocatesAtMostThreeBodies(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"rows":[`)
@@ -27,7 +27,7 @@ func TestQueryAllocatesAtMostThreeBodies(t *testing.T) {
 			g := newGoogle(t, reply, reply)
 			c, acct := startClient(t, g.config()), account(t, authorizedUser())
 			q := translate.Query{Site: site, Dimension: translate.ByPage, RowLimit: translate.WideSample}
-			for range 2 { // the first also makes what later ones share
+			for range 2 { // the first one also allocates what later ones share
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				rows, err := c.query(t.Context(), acct, queryCall{site: site, question: q.Body(), most: q.MaxBody(),

@@ -30,11 +30,11 @@ type breakerMetrics struct {
 func newMetrics() *metrics {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_calls_total",
-		Help: "Search Console calls by method and outcome, without their retries and without calls that an open circuit breaker refused.",
+		Help: "Search Console calls by method and outcome, excluding retries and calls that an open circuit breaker refused.",
 	}, []string{"method", "outcome"})
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "sara_upstream_call_duration_seconds",
-		Help:    "Duration of Search Console calls with their retries and token refreshes, by method.",
+		Help:    "Duration of Search Console calls, including retries and token refreshes, by method.",
 		Buckets: []float64{.05, .1, .2, .4, .8, 1.5, 3, 6, 12, 25, 60},
 	}, []string{"method"})
 	refreshes := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -72,7 +72,7 @@ func (m *metrics) register(registerer prometheus.Registerer, analytics, indexing
 	return errors.Join(errs...)
 }
 
-// openBreakers counts the open circuits at each scrape, because a circuit that is not used closes by the clock.
+// openBreakers counts the open circuits at each scrape, because an unused circuit closes by the clock.
 type openBreakers struct {
 	*prometheus.GaugeVec
 	circuits [2]*circuits
@@ -88,16 +88,16 @@ func (o openBreakers) Collect(metrics chan<- prometheus.Metric) {
 	o.GaugeVec.Collect(metrics)
 }
 
-// makeBreakers makes the metrics of the circuit breakers, and returns those that only have to be registered.
+// makeBreakers makes the metrics of the circuit breakers, and returns those that only need to be registered.
 func (m *metrics) makeBreakers() prometheus.Collector {
 	m.breakersOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "sara_upstream_breaker_open",
-		Help: "Circuit breakers that are open, by what they are for: a property, a connection, the whole API (search_console), " +
+		Help: "Open circuit breakers, by what they protect: a property, a connection, the whole API (search_console), " +
 			"the same for sitemaps and inspections (indexing), or a token endpoint.",
 	}, []string{"host_role"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_breaker_refused_total",
-		Help: "Calls and token requests that an open circuit breaker refused, by what it is for.",
+		Help: "Calls and token requests that an open circuit breaker refused, by what it protects.",
 	}, []string{"host_role"})
 	of := func(role string) breakerMetrics {
 		return breakerMetrics{open: m.breakersOpen.WithLabelValues(role), refused: refused.WithLabelValues(role)}
@@ -115,7 +115,7 @@ func (m *metrics) call(of method, err error, took time.Duration) {
 
 func (m *metrics) tokenRefresh(err error) { m.refreshes[outcome(err)].Inc() }
 
-// outcome numbers how a call ended: its Kind, then ok, then internal.
+// outcome maps how a call ended to a number: its Kind, then ok, then internal.
 func outcome(err error) int {
 	if err == nil {
 		return kinds

@@ -9,18 +9,18 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// freeBytes of a body are decoded without a slot of the processor. Most bodies are smaller, and take less than a millisecond.
+// freeBytes of a body are decoded without a CPU slot. Most bodies are smaller, and take less than a millisecond.
 const freeBytes = 128 << 10
 
 // A replyBody reads the body of a response from its connection, decoded and bounded. It remembers its failure as an error of
-// the call. From freeBytes on it holds a slot of the processor, except while it waits for the connection.
+// the call. After freeBytes it holds a CPU slot, except while it waits for the connection.
 type replyBody struct {
 	transport *transport
 	ctx       context.Context // of the call
 	access    string
 	decoded   io.Reader
 	unzip     *gzip.Reader // nil: the body is not compressed
-	most      int64        // bytes that the body may have
+	most      int64        // maximum size of the body, in bytes
 	left      int64
 	slot      bool // whether it holds a slot
 	err       error
@@ -54,7 +54,7 @@ func (t *transport) openBody(ctx context.Context, resp *fasthttp.Response, acces
 	return b
 }
 
-// close gives back the slot, and keeps the decompressor for another body.
+// close releases the slot, and keeps the decompressor for another body.
 func (b *replyBody) close() {
 	b.releaseSlot()
 	if b.unzip != nil {
@@ -62,7 +62,7 @@ func (b *replyBody) close() {
 	}
 }
 
-// failed remembers an error of the decompression, unless that is one of the connection.
+// failed remembers an error of the decompression, unless it comes from the connection.
 func (b *replyBody) failed(err error) {
 	if err != nil && b.err == nil {
 		b.err = badReply("a body that does not decompress")
@@ -86,7 +86,7 @@ func (b *replyBody) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// A connectionReader reads a body as it is sent.
+// A connectionReader reads a body as it arrives.
 type connectionReader struct {
 	body   *replyBody
 	stream io.Reader
@@ -112,7 +112,7 @@ func (r connectionReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// acquireSlot waits for a slot of the processor, unless the body has been small so far.
+// acquireSlot waits for a CPU slot, unless the body has been small so far.
 func (b *replyBody) acquireSlot() error {
 	if b.most-b.left < freeBytes {
 		return nil

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A run is failed calls in a row, about one property or one connection, and the circuit that they open.
+// A run is a series of consecutive failed calls for one property or one connection, and the circuit that they open.
 type run struct {
 	circuit
 	failures int
-	sites    []string  // that failed, each once, up to the number that opens the circuit
-	last     time.Time // failure
+	sites    []string  // distinct failed sites, up to the number that opens the circuit
+	last     time.Time // of the last failure
 }
 
 // isIdle reports whether the run is too old to count.
@@ -22,8 +22,8 @@ func (r *run) isIdle(now time.Time) bool {
 	return now.Sub(last) >= idleTime
 }
 
-// runs are the runs of one level. A property or a connection whose last call succeeded has none. At the bound there are no
-// new ones: the others are then protected by the wider levels only. The zero value has a bound of zero.
+// runs are the runs of one level. A property or a connection whose last call succeeded has none. At the bound, no more are
+// added: new failures are then handled only by the wider levels. The zero value has a bound of zero.
 type runs struct {
 	max         int
 	sitesToOpen int // sites that must fail for a circuit to open
@@ -32,7 +32,7 @@ type runs struct {
 	swept   time.Time
 }
 
-// get returns the run of a target, nil if there is none.
+// get returns the run of a target; nil if there is none.
 func (s *runs) get(t circuitKey, now time.Time) *run {
 	r := s.entries[t]
 	if r != nil && r.isIdle(now) {
@@ -81,7 +81,7 @@ func (s *runs) add(t circuitKey, now time.Time) *run {
 	return r
 }
 
-// sweep forgets the idle runs. At the bound it costs about a millisecond.
+// sweep drops the idle runs. At the bound it costs about a millisecond.
 func (s *runs) sweep(now time.Time) {
 	s.swept = now
 	for t, r := range s.entries {

@@ -41,10 +41,10 @@ func (c *client) sites(ctx context.Context, acct Account) ([]Site, error) {
 	return sites, nil
 }
 
-// Sitemap is a sitemap of a property that Search Console knows, as it was when Google last looked.
+// Sitemap is a sitemap of a property that Search Console knows, as of Google's last visit.
 type Sitemap struct {
 	Path             string    // its URL; the file may be on any host
-	IsPending        bool      // it was not processed yet; LastDownloaded may be set all the same
+	IsPending        bool      // not processed yet; LastDownloaded may be set anyway
 	LastDownloaded   time.Time // UTC; zero: never
 	Warnings, Errors int64
 }
@@ -82,7 +82,7 @@ type Inspection struct {
 	LastCrawl     time.Time // UTC; zero: never
 }
 
-// inspectionLanguage keeps coverage labels in English: they come in the language that the request names.
+// inspectionLanguage keeps coverage labels in English: they come in the language of the request.
 const inspectionLanguage = "en-US"
 
 func (c *client) inspect(ctx context.Context, acct Account, site, url string, charge func(context.Context) error) (Inspection, error) {
@@ -111,7 +111,7 @@ func (c *client) inspect(ctx context.Context, acct Account, site, url string, ch
 	return inspection, err
 }
 
-// parseTime reads a timestamp of the upstream, RFC 3339; an absent or unreadable one is zero.
+// parseTime reads a timestamp of the upstream, RFC 3339; an absent or malformed one is zero.
 func parseTime(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -120,7 +120,7 @@ func parseTime(text string) time.Time {
 	return at.UTC()
 }
 
-// generated runs one call that was admitted through Google's generated client. Every call except the query does, because these
+// generated runs one admitted call through Google's generated client. Every call except the query does, because these
 // are rare.
 func (c *client) generated(ctx context.Context, acct Account, m method, done func(result),
 	do func(context.Context, *searchconsole.Service) error) error {
@@ -137,11 +137,11 @@ func (c *client) generated(ctx context.Context, acct Account, m method, done fun
 }
 
 func (c *client) service(ctx context.Context, access string) (*searchconsole.Service, error) {
-	// The generated client ignores option.WithTokenSource beside WithHTTPClient, so the transport adds the token.
+	// The generated client ignores option.WithTokenSource if WithHTTPClient is given, so the transport adds the token.
 	token := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: access})
 	httpClient := &http.Client{
 		Transport:     &oauth2.Transport{Source: token, Base: boundedBody{c.tokens.httpClient.Transport, maxReply}},
-		CheckRedirect: c.tokens.httpClient.CheckRedirect, // that transport would send the token to the target of any redirect
+		CheckRedirect: c.tokens.httpClient.CheckRedirect, // otherwise that transport would send the token to the target of any redirect
 	}
 	service, err := searchconsole.NewService(ctx, option.WithHTTPClient(httpClient), option.WithEndpoint(c.transport.base+"/"))
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *client) service(ctx context.Context, access string) (*searchconsole.Ser
 	return service, nil
 }
 
-// boundedBody ends decoded bodies with an *http.MaxBytesError after so many bytes; the libraries read to the end.
+// boundedBody ends decoded bodies with an *http.MaxBytesError at its limit, because the libraries read to the end.
 type boundedBody struct {
 	http.RoundTripper
 	most int64

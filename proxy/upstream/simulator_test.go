@@ -165,7 +165,7 @@ func TestSimulatedConnectionDropsAreRetried(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Three attempts in a row fail in 0.8 % of the calls; without retries, 20 % would fail. The draws are seeded.
+	// Three consecutive attempts fail in 0.8 % of the calls; without retries, 20 % would fail. The draws are seeded.
 	if answered < calls*9/10 {
 		t.Errorf("%d of %d calls answered", answered, calls)
 	}

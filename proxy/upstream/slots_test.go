@@ -13,7 +13,7 @@ import (
 	"sara/translate"
 )
 
-// A body that is parsed in slots of the processor.
+// Bodies are parsed in CPU slots.
 type slottedQuery struct {
 	client  *client
 	account Account
@@ -35,7 +35,7 @@ func (q *slottedQuery) ask(ctx context.Context) error {
 	return err
 }
 
-// takeAll takes all slots that are free, and returns how many were.
+// takeAll takes all free slots, and returns how many there were.
 func (q *slottedQuery) takeAll() (taken int) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -109,7 +109,7 @@ func TestSlowBodyHoldsNoSlot(t *testing.T) {
 	}
 }
 
-// A bug in the reader of rows must not end the process. The slot is free afterwards.
+// A bug in the row reader must not end the process. The slot is free afterwards.
 func TestPanicOfTheReaderIsAnError(t *testing.T) {
 	t.Parallel()
 	q := newSlottedQuery(t, ok(strings.Repeat(" ", spaces)+emptyRows))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/oauth2/jwt"
 )
 
-// request asks the token endpoint once, if its circuit breaker admits it. The credentials are dropped when it returns.
+// request makes one request to the token endpoint, if its circuit breaker admits it. The credentials are dropped when it returns.
 func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, error) {
 	data, err := t.credentials(ctx, acct)
 	if err != nil {
@@ -35,8 +35,8 @@ func (t *tokens) credentials(ctx context.Context, acct Account) ([]byte, error) 
 	return t.connections.Credentials(ctx, acct.ID)
 }
 
-// breaker finds or makes the circuit breaker of the endpoint that serves the credentials. It counts attempts, of which a failed
-// call makes maxAttempts.
+// breaker finds or makes the circuit breaker of the endpoint that serves the credentials. It counts attempts; a failed
+// call makes maxAttempts of them.
 func (t *tokens) breaker(file credentials) *breaker {
 	endpoint := t.url
 	if file.kind == ServiceAccount {
@@ -91,7 +91,7 @@ func (t *tokens) source(ctx context.Context, file credentials) oauth2.TokenSourc
 	}).TokenSource(ctx, &oauth2.Token{RefreshToken: file.refreshToken})
 }
 
-// underContext sends requests under ctx. The library does not pass it on in the flow with a signed assertion.
+// underContext sends requests under ctx, which the library does not pass on in the signed-assertion flow.
 type underContext struct {
 	ctx  context.Context
 	next http.RoundTripper

@@ -21,21 +21,21 @@ const (
 	// deadMemory is how long dead credentials are refused from memory, and so the longest time that repaired ones stay
 	// refused.
 	deadMemory = 10 * time.Second
-	// maxConnections bounds the tokens in memory; one that was dropped costs a refresh.
+	// maxConnections bounds the tokens in memory; an evicted one costs a refresh.
 	maxConnections = 10_000
-	// defaultLifetime is Google's, for an endpoint that does not state one.
+	// defaultLifetime is Google's, used for an endpoint that does not state one.
 	defaultLifetime = time.Hour
-	// pingAfter is how long a connection over HTTP/2 may be silent before it is asked whether it is still there, and pingTimeout how long it
-	// may take to say so. HTTP/2 keeps a connection whose requests time out: without this, one that the network has lost would be used until
-	// the operating system gives it up, after a quarter of an hour.
+	// pingAfter is how long an HTTP/2 connection may be silent before it is pinged, and pingTimeout how long the answer may take. HTTP/2
+	// keeps a connection whose requests time out: without pings, one that the network has lost would be used until the operating system
+	// gives it up, after a quarter of an hour.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
-	// earlyExpiry replaces a token before it can expire on the way to the upstream.
+	// earlyExpiry is how early a token is replaced, so that it cannot expire on the way to the upstream.
 	earlyExpiry = time.Minute
 )
 
 // tokens holds the access tokens, one per connection. Refreshes are coalesced (singleflight): one goroutine refreshes a token
-// on a context of its own, and callers wait for it. A caller who leaves does not disturb the others.
+// on its own context, and callers wait for it. A caller that leaves does not affect the others.
 type tokens struct {
 	url         string
 	connections Connections
@@ -51,7 +51,7 @@ type tokens struct {
 	mu      sync.Mutex
 	entries map[connection]*entry // guarded by mu
 
-	// breakers are the circuit breakers of the token endpoints, by URL: Google's, and that of the configuration. guarded by mu.
+	// breakers are the circuit breakers of the token endpoints, by URL: Google's, and the configured one. guarded by mu.
 	breakers map[string]*breaker
 }
 
@@ -110,7 +110,7 @@ func (t *tokens) close() {
 	t.httpClient.CloseIdleConnections()
 }
 
-// retain erases what is known about all connections except these. A refresh that is under way ends without leaving a token.
+// retain erases what is known about all connections except these. A refresh in flight ends without leaving a token.
 func (t *tokens) retain(ids []string) {
 	exists := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -137,7 +137,7 @@ func (t *tokens) get(ctx context.Context, acct Account) (string, error) {
 	}
 }
 
-// lookUp answers from memory, or returns the refresh to wait for, which it starts unless one is in flight.
+// lookUp answers from memory, or returns the refresh to wait for, which it starts unless one is already in flight.
 func (t *tokens) lookUp(acct Account) (access string, r *refresh, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +164,7 @@ func (t *tokens) drop(acct Account, access string) {
 	}
 }
 
-// refuse drops a fresh access token that the upstream refused as well, and remembers the refusal.
+// refuse drops a fresh access token that the upstream also refused, and remembers the refusal.
 func (t *tokens) refuse(acct Account, access string, refusal error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +174,7 @@ func (t *tokens) refuse(acct Account, access string, refusal error) {
 }
 
 // entry finds or makes the entry of acct; t.mu must be held. At the bound it evicts an arbitrary entry: tracking use would cost
-// every call more than the rare extra refresh does.
+// every call more than the occasional extra refresh.
 func (t *tokens) entry(acct Account) *entry {
 	key := connection{acct.ID, acct.Revision}
 	e := t.entries[key]
@@ -212,7 +212,7 @@ func (t *tokens) runRefresh(acct Account, e *entry, r *refresh) {
 	close(r.done)
 }
 
-// usable is how long a fresh token may be used. The library states its expiry by the real clock.
+// usable returns how long a fresh token may be used. The library states its expiry by the real clock.
 func usable(token *oauth2.Token) time.Duration {
 	lifetime := defaultLifetime
 	if !token.Expiry.IsZero() {

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// maxReply bounds the decoded body of an answer other than to a query.
+	// maxReply bounds the decoded body of an answer to any call except a query.
 	maxReply = 8 << 20
-	// maxErrorBody is what is read of the body of an error.
+	// maxErrorBody is how many bytes of an error body are read.
 	maxErrorBody = 64 << 10
-	// maxConns is far above what the upstream's 40,000 queries a minute need.
+	// maxConns is far more than the upstream's 40,000 queries a minute need.
 	maxConns    = 512
 	dialTimeout = 3 * time.Second
-	// maxIdle is below the idle timeout of Google's front ends, so that few requests meet a closed connection.
+	// maxIdle is below the idle timeout of Google's front ends, so few requests meet a closed connection.
 	maxIdle = time.Minute
-	// userAgent must contain "gzip": Google compresses only when both it and Accept-Encoding say so.
+	// userAgent must contain "gzip": Google compresses only if both it and Accept-Encoding say so.
 	userAgent = "sara (gzip)"
 	// queryTemplate is the path of a query; spans show it instead of the path with the site.
 	queryTemplate = "/webmasters/v3/sites/{site}/searchAnalytics/query"
@@ -41,13 +41,13 @@ const (
 	queryParameters = "?prettyPrint=false&fields=rows(keys,clicks,impressions,position),responseAggregationType,metadata"
 )
 
-// A transport is the HTTP client of the hot path: requests out, decoded bodies in. No body is held as a whole.
+// A transport is the HTTP client of the hot path: requests out, decoded bodies in. No body is ever held as a whole.
 type transport struct {
 	base     string // without a trailing slash
 	name     string // of the host
 	host     *fasthttp.HostClient
 	now      func() time.Time
-	inflight sync.WaitGroup // exchanges; they may outlive their callers
+	inflight sync.WaitGroup // exchanges, which may outlive their callers
 	unzips   sync.Pool      // of *gzip.Reader
 	slots    *cpubound.Slots
 }
@@ -64,7 +64,7 @@ func newTransport(base string, attemptTimeout time.Duration, now func() time.Tim
 		IsTLS:    isTLS,
 		Name:     userAgent,
 		MaxConns: maxConns,
-		// Newest first: if that one turns out closed, the others have been idle for longer.
+		// Newest first: if that one turns out to be closed, the others have been idle for longer.
 		ConnPoolStrategy:    fasthttp.LIFO,
 		MaxIdleConnDuration: maxIdle,
 		MaxConnWaitTimeout:  dialTimeout,
@@ -103,12 +103,12 @@ type queryCall struct {
 	site     string
 	question []byte // the JSON body, neither changed nor retained
 	most     int64  // bytes of the answer's body, decoded
-	// read reads the body of a 200 to its end. The errors of the body win over its own. It may still run when the call has
-	// ended.
+	// read reads the body of a 200 to its end. An error of the body takes precedence over read's own. It may still be running when the
+	// call has ended.
 	read func(body io.Reader) (*translate.Rows, error)
 }
 
-// query sends a query. The socket cannot be interrupted, so the exchange runs in a goroutine: the caller leaves when ctx ends,
+// query sends a query. The socket cannot be interrupted, so the exchange runs in a goroutine: the caller leaves when ctx ends, and
 // the exchange ends by ctx's deadline at the latest.
 func (t *transport) query(ctx context.Context, access string, q queryCall) (*translate.Rows, error) {
 	if err := ctx.Err(); err != nil {
@@ -140,7 +140,7 @@ func (t *transport) query(ctx context.Context, access string, q queryCall) (*tra
 	}
 }
 
-// safely is exchange, with a panic as an error: in the goroutine of an exchange, it would end the process.
+// safely is exchange, but turns a panic into an error: in the exchange's goroutine, it would end the process.
 func (t *transport) safely(ctx context.Context, req *fasthttp.Request, access string, q *queryCall) (rows *translate.Rows, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -179,7 +179,7 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 	return rows, err
 }
 
-// failure is the error of an exchange without a whole answer.
+// failure returns the error of an exchange without a complete answer.
 func (t *transport) failure(err error, access string) error {
 	var network net.Error
 	switch {
@@ -196,7 +196,7 @@ func (t *transport) failure(err error, access string) error {
 	}
 }
 
-// tooLarge is final: the same query brings the same answer.
+// tooLarge is final: the same query would get the same answer.
 func tooLarge(most int64) *Error {
 	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: fmt.Sprintf("answered more than %d bytes", most)}
 }
@@ -205,7 +205,7 @@ func badReply(what string) *Error {
 	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: "answered " + what, transient: true}
 }
 
-// escapeSite encodes a property as one path segment, ':' and '/' included, as Google's own clients do.
+// escapeSite encodes a property as one path segment, including ':' and '/', as Google's own clients do.
 func escapeSite(site string) string {
 	return strings.ReplaceAll(url.QueryEscape(site), "+", "%20")
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // The circuit of the whole upstream opens when at least half of the last calls have failed, in several connections. The last
-// calls are bounded by number as well as by time, because under much traffic an outage should not have to outweigh the
-// successes of all seconds before it.
+// calls are bounded by number as well as by time: under heavy traffic, an outage should not have to outweigh the
+// successes of all preceding seconds.
 const (
 	windowTime        = 20 * time.Second
 	windowCalls       = 100
@@ -15,7 +15,7 @@ const (
 	connectionsToOpen = 3
 )
 
-// window is the circuit of the whole upstream, and the last calls. The zero value is closed.
+// window is the circuit of the whole upstream and its last calls. The zero value is closed.
 type window struct {
 	circuit
 	calls [windowCalls]sample // a ring
@@ -50,7 +50,7 @@ func (w *window) fail(connection string, now time.Time) bool {
 	return true
 }
 
-// forget closes a circuit that was not used for a long time.
+// forget closes a circuit that has not been used for a long time.
 func (w *window) forget(now time.Time) {
 	if w.state != closed && now.Sub(w.until) >= idleTime {
 		w.clear()

@@ -50,7 +50,7 @@ func (s *Server) query(r *http.Request) (any, *apiError) {
 	return answer, nil
 }
 
-// answer computes the selected part of the body of an answer. Its only error is ctx's.
+// answer computes the selected part of an answer's body. Its only error is ctx's.
 func (s *Server) answer(ctx context.Context, site Site, q *parsedQuery, fields selection, loaded *loadedDay) (rawJSON, error) {
 	select {
 	case s.working <- struct{}{}:
@@ -144,7 +144,7 @@ func (s *Server) appendRow(out []byte, e *evaluation, r *row, fields selection) 
 	return append(out, '}')
 }
 
-// perImpression returns a sum over the impressions divided by their number, 0 if there is none.
+// perImpression returns a sum divided by the number of impressions; 0 if there are none.
 func (r *row) perImpression(sum uint64) float64 {
 	if r.impressions == 0 {
 		return 0

@@ -99,7 +99,7 @@ func unauthenticated() *apiError {
 	}
 }
 
-// forbidden is the reason of a call about a site that the user has no access to.
+// forbidden is the reason for a call about a site that the user has no access to.
 const forbidden = "forbidden"
 
 func forbiddenSite(siteURL string) *apiError {

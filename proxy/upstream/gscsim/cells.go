@@ -10,7 +10,7 @@ type cell struct {
 	lower bool
 }
 
-// webReport separates the random draws of web search from those of reports that may be simulated one day.
+// webReport separates the random draws of web search from those of reports that may be simulated in the future.
 const webReport = 0
 
 // fraction returns a number in [0, 1) from the upper 24 bits of h.
@@ -50,7 +50,7 @@ func (w *world) dayFactor(d day) float32 {
 
 // appendDay appends every cell of one day.
 //
-// The race detector skips this function and appendTerm, where it would cost a third of the time of all answers. They read an
+// The race detector skips this function and appendTerm: instrumented, they would take a third of the time of all answers. They read an
 // immutable world and write only the cells of a loadedDay; load, which uses them, is instrumented.
 //
 //go:norace

@@ -18,7 +18,7 @@ import (
 // A Client is an OAuth client of the type "desktop app". People grant it access on the consent page.
 type Client struct {
 	ID, Secret string
-	// Testing is an external consent screen that is not published: refresh tokens end after seven days.
+	// Testing means that the consent screen is external and unpublished: refresh tokens expire after seven days.
 	Testing bool
 }
 
@@ -39,7 +39,7 @@ type consentRequest struct {
 	scopes                     []string
 }
 
-// serveConsent answers the consent page, and the form on it.
+// serveConsent serves the consent page, and handles its form.
 func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodGet && r.Method != http.MethodPost {
@@ -62,7 +62,7 @@ func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// consentRequest returns what a request asks for, or the error code that Google's page shows.
+// consentRequest returns what a request asks for, or the error code that Google's page would show.
 func (s *Server) consentRequest(form url.Values) (request consentRequest, refusal string) {
 	at := slices.IndexFunc(s.config.Clients, func(c Client) bool { return c.ID == form.Get("client_id") })
 	if at < 0 {
@@ -83,7 +83,7 @@ func (s *Server) consentRequest(form url.Values) (request consentRequest, refusa
 	return request, ""
 }
 
-// isLoopback reports whether Google sends the browser of a desktop app to the address.
+// isLoopback reports whether Google would send a desktop app's browser to the address.
 func isLoopback(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" || u.Port() == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -111,7 +111,7 @@ func (s *Server) decide(request consentRequest, form url.Values) string {
 		answer.Set("error", "access_denied")
 		return request.redirect + "?" + answer.Encode()
 	}
-	var granted []string // the scopes about the account itself cannot be unticked
+	var granted []string // the account scopes cannot be unticked
 	for _, scope := range request.scopes {
 		if scope == openIDScope || scope == emailScope || slices.Contains(form["granted"], scope) {
 			granted = append(granted, scope)
@@ -131,7 +131,7 @@ type codeClaims struct {
 	Expires int64    `json:"e"`
 }
 
-// bind binds a code to what its exchange has to repeat: the client, the redirect address and the challenge of PKCE.
+// bind binds a code to what its exchange must repeat: the client, the redirect address and the PKCE challenge.
 func bind(client, redirect, challenge string) string {
 	sum := sha256.Sum256([]byte(client + "\n" + redirect + "\n" + challenge))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -204,13 +204,13 @@ func (s *Server) identity(client string, claims codeClaims) string {
 	return part([]byte(`{"alg":"none"}`)) + "." + part(encode(body)) + "."
 }
 
-// spentCodes remembers exchanged codes until they expire. The zero value is ready.
+// spentCodes remembers exchanged codes until they expire. The zero value is ready to use.
 type spentCodes struct {
 	mu    sync.Mutex           // guards the following field
 	until map[string]time.Time // expiry, by code
 }
 
-// spend marks a code as exchanged, and reports whether it was not before.
+// spend marks a code as exchanged, and reports whether it had not been before.
 func (c *spentCodes) spend(code string, expires, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

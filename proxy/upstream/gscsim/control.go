@@ -22,7 +22,7 @@ const (
 	sitemapsCall
 )
 
-// Calls counts the requests received since the start, the failed ones too.
+// Calls counts the requests received since the start, including failed ones.
 type Calls struct {
 	SearchAnalytics int64 `json:"search_analytics"`
 	Inspections     int64 `json:"inspections"`
@@ -31,10 +31,10 @@ type Calls struct {
 	Tokens          int64 `json:"tokens"`
 }
 
-// Faults are the failures in force; the zero value means none. All except RevokeTokens apply to API calls only, not to the token
+// Faults are the failures in force; the zero value means none. All except RevokeTokens apply only to API calls, not to the token
 // endpoint.
 type Faults struct {
-	Site      string  `json:"site,omitempty"`       // only calls about this site are delayed, dropped or fail; empty means all
+	Site      string  `json:"site,omitempty"`       // only calls about this site are affected; empty means all
 	LatencyMS int     `json:"latency_ms,omitempty"` // added to every call, at most one hour
 	ErrorRate float64 `json:"error_rate,omitempty"` // share of the calls that fail, 0 to 1; zero with a Status or Reason means all
 	Status    int     `json:"status,omitempty"`     // of the failures, 400 to 599; zero means the usual status of the Reason
@@ -42,7 +42,7 @@ type Faults struct {
 	// accessNotConfigured or backendError. Empty means the usual reason of the Status.
 	Reason       string  `json:"reason,omitempty"`
 	DropRate     float64 `json:"drop_rate,omitempty"`     // share of the calls whose connection closes without an answer
-	RevokeTokens bool    `json:"revoke_tokens,omitempty"` // refresh tokens and assertions are refused, and access tokens too
+	RevokeTokens bool    `json:"revoke_tokens,omitempty"` // refresh tokens, assertions and access tokens are refused
 }
 
 // control holds the counters, the faults and the published days. The zero value has no faults.
@@ -75,7 +75,7 @@ func (c *control) active() Faults {
 	return Faults{}
 }
 
-// strikes draws whether an event of that probability happens.
+// strikes draws whether an event of the given probability happens.
 func (c *control) strikes(rate float64) bool {
 	if rate <= 0 || rate >= 1 {
 		return rate > 0
@@ -118,7 +118,7 @@ func (f Faults) check() error {
 	return nil
 }
 
-// failure is the error that the faults describe, for a call about siteURL; nil if the reason is unknown.
+// failure returns the error that the faults describe, for a call about siteURL; nil if the reason is unknown.
 func (f Faults) failure(siteURL string) *apiError {
 	reason := f.Reason
 	if reason == "" {
@@ -174,7 +174,7 @@ func (s *Server) fault(r *http.Request, call callKind) *apiError {
 		return nil
 	}
 	siteURL := siteURLOf(r)
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody)) // net/http notices a lost client only after that
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody)) // net/http notices a disconnected client only after that
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -45,7 +45,7 @@ func unknownToGoogle() coverage {
 		"ROBOTS_TXT_STATE_UNSPECIFIED", "URL ist Google nicht bekannt", "URL が Google に認識されていません"}
 }
 
-// rareCoverages returns the states of few pages.
+// rareCoverages returns the states that only few pages have.
 func rareCoverages() []coverage {
 	const unstated = "INDEXING_STATE_UNSPECIFIED"
 	return []coverage{
@@ -86,7 +86,7 @@ func rareCoverages() []coverage {
 // rareStates is the number of rareCoverages.
 const rareStates = 18
 
-// coverageOf returns the usual state of the page of a rank. The pattern repeats every 64 pages, with 40 plainly indexed pages
+// coverageOf returns the usual state of the page at a rank. The pattern repeats every 64 pages, with 40 plainly indexed pages
 // and each rare state at least once; the home page is always indexed.
 func coverageOf(rank int) coverage {
 	switch slot := rank * 27 % 64; {
@@ -99,10 +99,10 @@ func coverageOf(rank int) coverage {
 	}
 }
 
-// isSubmitted reports whether the sitemaps list the page of that rank.
+// isSubmitted reports whether the sitemaps list the page at that rank.
 func isSubmitted(rank int) bool { return coverageOf(rank).label != indexedNotSubmitted().label }
 
-// coverage returns the state of the page of a rank on a day. Each plainly indexed page other than the home page drops out of the
+// coverage returns the state of the page at a rank on a day. Each plainly indexed page other than the home page drops out of the
 // index for 5 to 15 days, once in its own period of 90 to 150 days.
 func (w *world) coverage(rank int, d day) coverage {
 	usual := coverageOf(rank)
@@ -130,7 +130,7 @@ type PageCoverage struct {
 
 // Coverage returns the results that inspections give, or would have given, at an instant: for the pages of a site, most popular
 // first, then for the other URLs in its sitemaps. It is nil if no user has the site. The URLs and their order never change, and
-// the caller owns the slice. It charges no quota. A year of days for 300 pages takes less than 50 ms.
+// the caller owns the slice. It uses no quota. A year of days for 300 pages takes less than 50 ms.
 func (s *Server) Coverage(siteURL string, at time.Time) []PageCoverage {
 	site, ok := s.anySite(siteURL)
 	if !ok {

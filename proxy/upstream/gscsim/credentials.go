@@ -20,7 +20,7 @@ func (u User) AuthorizedUserJSON() ([]byte, error) {
 	}{"authorized_user", u.ClientID, u.ClientSecret, u.RefreshToken})
 }
 
-// ServiceAccountJSON returns the credential file of a service account, in Google's format. The private key belongs to u.PublicKey;
+// ServiceAccountJSON returns the credential file of a service account, in Google's format. The private key must match u.PublicKey;
 // tokenURI is the URL of the simulator's token endpoint.
 func (u User) ServiceAccountJSON(key *rsa.PrivateKey, tokenURI string) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)

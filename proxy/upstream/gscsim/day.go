@@ -44,13 +44,13 @@ func (s *Server) hoursOf(d day) int {
 	return int(next.Sub(midnight) / time.Hour)
 }
 
-// clock is what the simulator's clock shows.
+// clock is a reading of the simulator's clock.
 type clock struct {
 	today     day // the Pacific day
 	hoursDone int // how many hours of today have data
 }
 
-// collectionLag is how many hours behind the clock fresh data is.
+// collectionLag is how many hours fresh data lags behind the clock.
 const collectionLag = 2
 
 func (s *Server) clock() clock {

@@ -24,7 +24,7 @@ type evaluation struct {
 type loadedDay struct {
 	cells []cell
 	day   day
-	ok    bool // false: none is loaded yet
+	ok    bool // false: nothing is loaded yet
 }
 
 // run returns the rows from start on, at most limit of them.

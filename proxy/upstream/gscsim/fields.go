@@ -8,8 +8,8 @@ import (
 // queryMembers are the members of an answer to a query, in the syntax of the parameter fields.
 const queryMembers = "rows(keys,clicks,impressions,ctr,position),responseAggregationType,metadata(firstIncompleteDate,firstIncompleteHour)"
 
-// A selection is a partial response: the members of an object, or of each object of an array, by name, with what is selected of
-// each. The nil selection is all of a value.
+// A selection is a partial response: the selected members of an object, or of each object of an array, by name, each with its own
+// selection. The nil selection selects the whole value.
 type selection map[string]selection
 
 // selectFields reads the parameter fields of a call whose answer has these members. An empty one selects all of them.
@@ -74,7 +74,7 @@ func parseField(text string) (name string, of selection, rest string, ok bool) {
 	return name, nil, text, true
 }
 
-// outside returns the path of a field that is not among the members that there are.
+// outside returns the path of a selected field that does not exist.
 func (s selection) outside(all selection) (path string, found bool) {
 	for name, of := range s {
 		members, known := all[name]

@@ -9,7 +9,7 @@ import (
 	searchconsole "google.golang.org/api/searchconsole/v1"
 )
 
-// A partial response has the selected members of the whole one, unchanged and in its order.
+// A partial response has the selected members of the whole one, unchanged and in the same order.
 func TestAnswersHaveTheSelectedFields(t *testing.T) {
 	s := start(t, testConfig())
 	f := func(fields, request, want string) {

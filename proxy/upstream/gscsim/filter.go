@@ -95,7 +95,7 @@ func match(kind int, expression, at string) (func(string) bool, *apiError) {
 }
 
 // filterMask selects the cells that pass all filters, with one mask over the values of each filtered dimension. Traffic without
-// a value there (an anonymised query, no rich result) never passes.
+// a value in that dimension (an anonymised query, no rich result) never passes.
 type filterMask struct {
 	query, page, country, device, appearance []bool
 }

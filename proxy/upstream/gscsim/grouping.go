@@ -15,19 +15,19 @@ type row struct {
 
 // grouping adds cells up into rows by their key. It belongs to one evaluation.
 //
-// The race detector skips the functions that run for every cell, row and day, in which the tests of other packages would spend a
-// fifth of their time. They read an immutable world and write what only their evaluation has; run, and what keeps rows or totals for
-// other evaluations, is instrumented.
+// The race detector skips the functions that run for every cell, row and day: instrumented, they would take a fifth of the time of
+// other packages' tests. They read an immutable world and write only what belongs to their evaluation; run is instrumented, and so is
+// whatever keeps rows or totals for other evaluations.
 type grouping struct {
 	world      *world
 	dimensions []dimension // without the date
 	sizes      []uint64
-	dense      []int32 // place in rows + 1, by key, where the keys are few
+	dense      []int32 // index into rows + 1, by key, if there are few keys
 	sparse     map[uint64]int32
 	rows       []row
 }
 
-// maxDense is the number of possible keys up to which a slice holds the places.
+// maxDense is the number of possible keys up to which a slice holds the indexes.
 const maxDense = 1 << 21
 
 // hourSlots is the size of the hour dimension: a day can have 25 hours.
@@ -139,7 +139,7 @@ func (g *grouping) add(key, clicks, impressions, positions uint64) {
 // take returns at least the first n rows in order, or all of them, and empties the grouping. The rows are valid until the next add.
 func (g *grouping) take(n int) []row { return inOrder(g.drain(), n) }
 
-// drain is take without the order.
+// drain is take without the ordering.
 //
 //go:norace
 func (g *grouping) drain() []row {
@@ -159,7 +159,7 @@ func (g *grouping) drain() []row {
 //
 //go:norace
 func inOrder(rows []row, n int) []row {
-	// Most rows of a day have no clicks. They come last and are rarely needed, so do not sort them.
+	// Most rows of a day have no clicks. They come last and are rarely needed, so they are not sorted.
 	clicked := 0
 	for i := range rows {
 		if rows[i].clicks > 0 {

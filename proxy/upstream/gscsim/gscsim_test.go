@@ -20,7 +20,7 @@ const (
 	prefixSite = "https://www.example.org/shop/"
 )
 
-// noon is the moment of most tests: Pacific noon of 2026-08-16, with final data up to 2026-08-14.
+// noon is the time of most tests: Pacific noon of 2026-08-16, with final data up to 2026-08-14.
 func noon() time.Time { return time.Date(2026, 8, 16, 19, 30, 0, 0, time.UTC) }
 
 func testConfig() gscsim.Config {

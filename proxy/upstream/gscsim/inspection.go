@@ -38,7 +38,7 @@ type indexStatus struct {
 	CrawledAs       string   `json:"crawledAs,omitempty"`
 }
 
-// mobileUsability has no finding: Google stopped computing it in 2023.
+// mobileUsability has no findings: Google stopped computing it in 2023.
 type mobileUsability struct {
 	Verdict string `json:"verdict"`
 }
@@ -100,7 +100,7 @@ func (s *Server) inspect(r *http.Request) (any, *apiError) {
 	}{s.inspection(site, request)}, nil
 }
 
-// contains reports whether an address belongs to the property: under the prefix, or on the domain or a subdomain of it.
+// contains reports whether an address belongs to the property: under the prefix, or on the domain or one of its subdomains.
 func (site Site) contains(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {

@@ -19,7 +19,7 @@ func by(dimensions ...string) *request {
 	return &request{Dimensions: dimensions, RowLimit: 25000}
 }
 
-// where is filters of "dimension operator expression".
+// where returns filters, each "dimension operator expression".
 func where(filters ...string) []*searchconsole.ApiDimensionFilterGroup {
 	group := &searchconsole.ApiDimensionFilterGroup{}
 	for _, f := range filters {

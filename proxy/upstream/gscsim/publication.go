@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// Publication is when the days of a site can be queried, and how an answer shows those without figures. The zero value publishes
+// Publication defines when the days of a site can be queried, and how an answer shows days without figures. The zero value publishes
 // a day two days later, and keeps it for the retention.
 type Publication struct {
 	// Lag is how many days before today the last published day is; zero means two.
 	Lag int
-	// LagSpread makes the lag irregular: on each day it is longer by a number from zero to LagSpread, drawn from the seed, the site
+	// LagSpread makes the lag irregular: each day it is longer by zero to LagSpread days, drawn from the seed, the site
 	// and the day. A published day stays published.
 	LagSpread int
 	// LostDays is how many days at the start of the retention the site no longer has.
 	LostDays int
-	// EmptyDays is which days without figures have a row of zeros in an answer grouped by date alone.
+	// EmptyDays selects which days without figures have a row of zeros in an answer grouped by date alone.
 	EmptyDays EmptyDays
 }
 
-// EmptyDays is which days without figures have a row of zeros. Search Console shows all three.
+// EmptyDays selects which days without figures have a row of zeros. Search Console shows all three forms.
 type EmptyDays int
 
 const (
@@ -34,12 +34,12 @@ const (
 // usualLag is how many days before today the last published day is by default.
 const usualLag = 2
 
-// extent is the range of data of a site that exists at an instant.
+// extent is the range of a site's data that exists at an instant.
 type extent struct {
 	clock
 	first      day  // the oldest day kept
 	final      day  // the last published day
-	listed     day  // the last day that has a row if it has no figures
+	listed     day  // the last day that has a row even without figures
 	omitsEmpty bool // days without figures have no row
 }
 
@@ -71,7 +71,7 @@ func (e *evaluation) span() (from, to day) {
 	return from, min(to, e.to)
 }
 
-// listsDays reports whether the answer is grouped by date alone, so that days without figures can have rows.
+// listsDays reports whether the answer is grouped by date alone, so days without figures can have rows.
 func (e *evaluation) listsDays() bool { return len(e.dimensions) == 1 && e.dimensions[0] == byDate }
 
 // lastPublished returns the last published day of a site.
@@ -135,7 +135,7 @@ func (p *publishedDays) reset(siteURL string) {
 	delete(p.last, siteURL)
 }
 
-// traffic is which days of a site have any.
+// traffic determines which days of a site have traffic.
 type traffic struct {
 	first    day
 	quiet    map[day]bool

@@ -23,8 +23,8 @@ func publishing(t *testing.T, now func() time.Time, site gscsim.Site) *simulator
 	return start(t, config)
 }
 
-// days returns the days from one to another as an answer grouped by date shows them: a letter per day, "x" for figures, "0" for a
-// row of zeros and "." for no row. It also checks that the totals and the devices of the range count the days with figures only.
+// days returns the days of a range as an answer grouped by date shows them: a letter per day, "x" for figures, "0" for a
+// row of zeros and "." for no row. It also checks that the totals and the devices of the range count only the days with figures.
 func (s *simulator) days(t *testing.T, from, to string) string {
 	t.Helper()
 	ask := func(r *request) []*searchconsole.ApiDataRow {
@@ -61,7 +61,7 @@ func (s *simulator) days(t *testing.T, from, to string) string {
 	return line.String()
 }
 
-// The week of noon: the last day is the day before today, and the usual last published day is the one before it.
+// The week of noon: the last day is yesterday, and the usual last published day is the day before.
 const weekStart, weekEnd = "2026-08-09", "2026-08-15"
 
 func TestPublicationOfTheLastDays(t *testing.T) {
@@ -124,7 +124,7 @@ func TestLostDaysHaveNoRows(t *testing.T) {
 	}
 }
 
-// An irregular lag differs from day to day within its bounds, is the same for every server, and never takes a day back.
+// An irregular lag differs from day to day within its bounds, is the same on every server, and never unpublishes a day.
 func TestAnIrregularLagNeverTakesADayBack(t *testing.T) {
 	t.Parallel()
 	now := noon()

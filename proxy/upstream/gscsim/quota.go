@@ -19,7 +19,7 @@ type window struct {
 	calls  int
 }
 
-// charge counts a call in a window and reports whether it stays within the limit; a negative limit means none.
+// charge counts a call in a window and reports whether it stays within the limit; a negative limit means no limit.
 func (m *quotaMeter) charge(key quotaKey, number int64, limit int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

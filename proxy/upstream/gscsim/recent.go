@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// maxRecentRows bounds the rows of all recent answers, at 40 bytes each, to 20 MB. An answer itself counts as some rows.
+// maxRecentRows bounds the rows of all recent answers to 20 MB, at 40 bytes each. An answer itself counts as some rows.
 const (
 	maxRecentRows = 500_000
 	answerRows    = 8
 )
 
-// recentAnswers keeps the rows of the latest unfiltered answers, the oldest first to go. Servers with the same sites are mostly
-// asked the same queries, by tests above all, and to compute an answer means to make every cell of every day of its range.
-// The zero value is ready.
+// recentAnswers keeps the rows of the latest unfiltered answers, and evicts the oldest first. Servers with the same sites are mostly
+// asked the same queries, above all by tests, and computing an answer means generating every cell of every day of its range.
+// The zero value is ready to use.
 type recentAnswers struct {
 	mu    sync.Mutex
 	byKey map[answerKey][]row // guarded by mu, as are the fields below; the rows are immutable
@@ -78,7 +78,7 @@ func (r *recentAnswers) run(ctx context.Context, e *evaluation) ([]row, error) {
 	}
 	rows, err := e.run(ctx)
 	if err == nil {
-		rows = slices.Clone(rows) // not the array of all groups
+		rows = slices.Clone(rows) // so as not to keep the array of all groups
 		r.put(key, rows)
 	}
 	return rows, err

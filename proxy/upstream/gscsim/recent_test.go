@@ -2,7 +2,7 @@ package gscsim
 
 import "testing"
 
-// The rows of recent answers are bounded: the oldest answers go first, and one that is too large alone is not kept.
+// The rows of recent answers are bounded: the oldest answers are evicted first, and one that is too large alone is not kept.
 func TestRecentAnswersAreBounded(t *testing.T) {
 	var r recentAnswers
 	const size = maxRecentRows / 4

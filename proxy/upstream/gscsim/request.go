@@ -227,7 +227,7 @@ func (r *queryRequest) checkGrouping(q *parsedQuery) *apiError {
 	return nil
 }
 
-// resolveAggregation settles how impressions are counted: by page as soon as the request groups or filters by page.
+// resolveAggregation decides how impressions are counted: by page if the request groups or filters by page.
 func (r *queryRequest) resolveAggregation(q *parsedQuery) *apiError {
 	pages := q.groupedBy(byPage) || q.filtersOn(byPage)
 	refuse := func(name string) *apiError {

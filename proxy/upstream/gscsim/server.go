@@ -25,7 +25,7 @@ type Config struct {
 	Quotas          Quotas
 	Users           []User
 	Clients         []Client // to which the users without a service account can consent
-	// Worlds, if it is not nil, is shared with other Servers.
+	// Worlds, if not nil, is shared with other Servers.
 	Worlds *Worlds
 }
 
@@ -66,7 +66,7 @@ type Site struct {
 	FirstDay   string // YYYY-MM-DD, the first day with figures; empty means always
 	// QuietDays are the days without traffic, YYYY-MM-DD.
 	QuietDays []string
-	// OneDayIn makes a sparse site: about one day in so many has figures, drawn from the seed, the site and the day. Zero and one
+	// OneDayIn makes a sparse site: about one day in OneDayIn has figures, drawn from the seed, the site and the day. Zero and one
 	// mean every day.
 	OneDayIn    int
 	Publication Publication
@@ -83,7 +83,7 @@ type Server struct {
 	quota   quotaMeter
 	codes   spentCodes
 	control control
-	working chan struct{} // semaphore: bounds the answers computed at once, and so their memory
+	working chan struct{} // semaphore: bounds how many answers are computed at once, and so their memory
 	files   map[string]sitemapFile
 }
 
@@ -133,10 +133,10 @@ func (q Quotas) withDefaults() Quotas {
 	return q
 }
 
-// ServeHTTP answers calls of the API, the consent page, the token endpoint, the simulator's own control, and the sites' web
+// ServeHTTP serves the API, the consent page, the token endpoint, the simulator's own control endpoints, and the sites' web
 // servers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The escaped path, since a site URL is one segment whose slashes are escaped.
+	// Use the escaped path, because a site URL is one segment whose slashes are escaped.
 	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
 	switch {
 	case strings.HasPrefix(path, "_sim/"):

@@ -37,7 +37,7 @@ func (site Site) sitemapPaths() []string {
 func (site Site) isIndex(n int) bool { return site.Sitemaps == nil && n == 0 }
 
 // lists reports whether the n-th sitemap of a site lists the URL with that hash. Each configured sitemap lists all URLs; each of the
-// two default ones lists half.
+// two default ones lists half of them.
 func (site Site) lists(n int, h uint64) bool { return site.Sitemaps != nil || n == 1+int(h>>20%2) }
 
 // sitemapOf returns the URL of a sitemap that lists the URL with that hash, as an inspection shows it.
@@ -103,7 +103,7 @@ func (s *Server) recurring(h uint64, period time.Duration) time.Time {
 	return now.Add(-((time.Duration(now.UnixMilli())*time.Millisecond + phase) % period))
 }
 
-// listSitemaps lists all sitemaps, or with the sitemapIndex parameter those in this index.
+// listSitemaps lists all sitemaps, or with the sitemapIndex parameter those in that index.
 func (s *Server) listSitemaps(r *http.Request) (any, *apiError) {
 	site, fail := s.readableSite(r)
 	if fail != nil {

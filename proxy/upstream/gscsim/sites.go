@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// siteURLOf returns the property in the path of a call, empty if there is none.
+// siteURLOf returns the property in the path of a call; empty if there is none.
 func siteURLOf(r *http.Request) string { return segment(r, 3) }
 
 // segment returns one unescaped segment of the path.
@@ -73,7 +73,7 @@ func (s *Server) Pages(siteURL string) []string {
 	return pages
 }
 
-// anySite returns a site as the first user that has it sees it.
+// anySite returns a site as its first user sees it.
 func (s *Server) anySite(siteURL string) (Site, bool) {
 	for i := range s.config.Users {
 		if site, ok := s.config.Users[i].site(siteURL); ok {

@@ -22,7 +22,7 @@ const (
 	jwtBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
-// tokenSigner issues tokens that carry their content under a signature, so that it stores none.
+// tokenSigner issues signed tokens that carry their content, so none is stored.
 type tokenSigner struct{ key []byte }
 
 // accessClaims are the content of an access token.
@@ -41,7 +41,7 @@ func (t tokenSigner) issue(user int, expiry time.Time, reads bool) string {
 	return t.sign(accessPrefix, accessClaims{user, expiry.Unix(), reads})
 }
 
-// sign returns a token with a prefix that shows its kind.
+// sign returns a token with a prefix that marks its kind.
 func (t tokenSigner) sign(prefix string, claims any) string {
 	payload := encode(claims)
 	return prefix + base64.RawURLEncoding.EncodeToString(append(t.sum(prefix, payload), payload...))
@@ -106,7 +106,7 @@ type access struct {
 	identity string // an ID token; empty: none
 }
 
-// readOnlyAccess is that of credentials in the Config.
+// readOnlyAccess is the access of credentials in the Config.
 func readOnlyAccess(user int) access { return access{user: user, scopes: []string{readOnlyScope}} }
 
 // grant returns the access that a token request is granted.
@@ -130,7 +130,7 @@ func (s *Server) grant(w http.ResponseWriter, r *http.Request) (access, *tokenEr
 	}
 }
 
-// clientOf returns the id and the secret of the client that sends a token request.
+// clientOf returns the ID and the secret of the client that sends a token request.
 func clientOf(r *http.Request) (id, secret string) {
 	if id, secret, basic := r.BasicAuth(); basic { // RFC 6749 2.3.1 encodes both as form values
 		return unescape(id), unescape(secret)

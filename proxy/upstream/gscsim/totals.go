@@ -14,8 +14,8 @@ func (s *sums) add(c *cell) {
 // dayTotals are the totals of a day that has passed. By property, lower cells do not count.
 type dayTotals struct{ byPage, byProperty sums }
 
-// totalsCache keeps the totals of days. A range of months is mostly queried for its totals, and to make the cells of a day takes
-// a thousand times as long as to look its totals up.
+// totalsCache keeps the totals of days. Long ranges are mostly queried for their totals, and generating a day's cells takes
+// a thousand times as long as looking up its totals.
 type totalsCache struct {
 	mu   sync.Mutex
 	days map[day]dayTotals // guarded by mu
@@ -37,7 +37,7 @@ func (t *totalsCache) put(d day, totals dayTotals) {
 	t.days[d] = totals
 }
 
-// needsTotals reports whether the answer needs only the totals of a day. Today's change with every hour.
+// needsTotals reports whether the answer needs only the totals of a day. Today's totals change every hour.
 func (e *evaluation) needsTotals(g *grouping, d day) bool {
 	return len(g.dimensions) == 0 && len(e.filters) == 0 && d != e.extent.today
 }
@@ -59,7 +59,7 @@ func (e *evaluation) addTotals(g *grouping, d day) {
 	}
 }
 
-// totalsOf is for every cell of a day; see grouping for why the race detector skips it.
+// totalsOf runs for every cell of a day; see grouping for why the race detector skips it.
 //
 //go:norace
 func totalsOf(cells []cell) (totals dayTotals) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The totals of days equal what their cells add up to, whether they are computed or known.
+// The totals of days equal the sums of their cells, whether they are computed or cached.
 func TestTotalsEqualTheCells(t *testing.T) {
 	const from, to, first, today = 20035, 20052, 20040, 20052 // five days without data; today is half over
 	w := newWorld(worldKey{seed: 1, url: "sc-domain:example.com", brand: "example", firstDay: day(first).String(), queries: 400, pages: 50})

@@ -53,7 +53,7 @@ func (s *Server) fileOf(r *http.Request, host string) (sitemapFile, bool) {
 	return file, ok
 }
 
-// document is the answer of a web server.
+// document is a web server's response.
 type document struct {
 	mediaType string
 	body      []byte

@@ -54,7 +54,7 @@ func indent(text []byte) []byte {
 	return out.Bytes()
 }
 
-// compress is stateless: a writer of another level allocates more than most answers have.
+// compress is stateless: a writer of another level allocates more than the size of most answers.
 func compress(text []byte) []byte {
 	var out bytes.Buffer
 	z, err := gzip.NewWriterLevel(&out, gzip.StatelessCompression)
@@ -70,8 +70,8 @@ func compress(text []byte) []byte {
 	return out.Bytes()
 }
 
-// appendNumber writes a double as Google's encoder does: integers without a fraction, others with 15 significant digits if those
-// are exact, else with 17.
+// appendNumber writes a double as Google's encoder does: integers without a fraction, others with 15 significant digits if that
+// is exact, else with 17.
 func appendNumber(dst []byte, v float64) []byte {
 	if v == float64(int64(v)) {
 		return strconv.AppendInt(dst, int64(v), 10)

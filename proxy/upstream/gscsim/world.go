@@ -30,7 +30,7 @@ type world struct {
 // none marks an anonymised query and an absent rich result.
 const none = -1
 
-// term is a demand that recurs every day: a named query or an anonymised one.
+// term is a recurring daily demand: a named or an anonymised query.
 type term struct {
 	base     float32 // impressions on an average day
 	position float32 // average position
@@ -70,7 +70,7 @@ func newWorld(key worldKey) *world {
 	return w
 }
 
-// ascending returns the texts in ascending order, and the place of each given text in it.
+// ascending returns the texts in ascending order, and the position of each given text in it.
 func ascending(texts []string) (sorted []string, place []int32) {
 	order := make([]int32, len(texts))
 	for i := range order {
@@ -87,7 +87,7 @@ func ascending(texts []string) (sorted []string, place []int32) {
 func (w *world) fillTables() {
 	keys, weights := countries()
 	w.countries = keys
-	// Half of the sites have another home country than the United States.
+	// Half of the sites have a home country other than the United States.
 	if home := hash(w.seed, 0xc0) % uint64(2*len(keys)); home < uint64(len(keys)) {
 		weights[home] += 500
 	}
@@ -101,7 +101,7 @@ func (w *world) fillTables() {
 	}
 }
 
-// fill distributes indexes over the table by weight; each gets at least one place.
+// fill distributes indexes over the table by weight; each gets at least one slot.
 func fill(table []uint8, weights []int) {
 	total := 0
 	for _, weight := range weights {

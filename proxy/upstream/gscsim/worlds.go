@@ -6,8 +6,8 @@ import (
 )
 
 // Worlds keeps what has been computed about sites and never changes: their queries, their pages, the totals of their days, and the
-// rows of recent answers. Servers that share one through Config.Worlds compute it once, and answer the same bytes as Servers that
-// do not. The zero value is ready; it is safe for concurrent use. It keeps every site, under 200 bytes of each day that was
+// rows of recent answers. Servers that share one through Config.Worlds compute it once, and answer with the same bytes as Servers that
+// do not. The zero value is ready to use; it is safe for concurrent use. It keeps every site, under 200 bytes per day that was
 // queried, and 20 MB of answers.
 type Worlds struct {
 	recent recentAnswers

@@ -11,7 +11,7 @@ import (
 )
 
 // Servers that share their worlds answer as Servers that do not: with other seeds, other sites of the same address and other
-// clocks, and at the same time.
+// clocks, and concurrently.
 func TestServersWithSharedWorldsAgree(t *testing.T) {
 	t.Parallel()
 	var requests [][]byte

@@ -1,5 +1,5 @@
-// Package losttest is a network within the process that loses a connection, as a real one does that forgets it: nothing sent on it arrives,
-// and no end of it is heard of. A synctest bubble can tell it from waiting.
+// Package losttest is an in-process network that loses a connection, as a real one does when it drops the connection's state: nothing
+// sent on it arrives, and no end is signalled. In a synctest bubble, blocking on it counts as waiting.
 package losttest
 
 import (
