@@ -15,19 +15,19 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// Answer is a response body without its tail, which differs from request to request. Requests share it, plain, compressed, and in
+// Answer is a response body without its tail, which differs between requests. Requests share it plain, compressed, and in
 // other formats. It is immutable.
 type Answer struct {
 	head    []byte
-	etag    string // of the following
+	etag    string // of head
 	tag     [len(`W/""`) + 16]byte
 	filled  time.Time
 	sources [2]source
 	mention mention
-	key     string       // under which it was kept; empty: it was not
+	key     string       // under which it was kept; empty: not kept
 	account string       // whose share it counts against
 	basis   uint64       // see RestOn
-	checked atomic.Int64 // when the basis was last found to be the same, in nanoseconds since 1970
+	checked atomic.Int64 // when the basis was last found unchanged, in nanoseconds since 1970
 
 	packing sync.Once
 	packed  []byte // the head as a gzip header and deflate blocks without the final one
@@ -66,26 +66,26 @@ func appendTag(dst, head []byte) []byte {
 	return append(hex.AppendEncode(append(dst, `W/"`...), sum[:]), '"')
 }
 
-// ETag returns a weak entity tag with its quotes, W/"...". It depends on the head only.
+// ETag returns a weak entity tag with its quotes, W/"...". It depends only on the head.
 func (a *Answer) ETag() string { return a.etag }
 
-// Filled returns when the oldest source was filled, or without sources when the answer was built.
+// Filled returns when the oldest source was filled or, without sources, when the answer was built.
 func (a *Answer) Filled() time.Time { return a.filled }
 
-// RestOn records the version of what the answer was built from besides its sources, and when it was read. It must be called before
-// Keep.
+// RestOn records the version of what the answer was built from in addition to its sources, and when it was read. It must be called
+// before Keep.
 func (a *Answer) RestOn(version uint64, at time.Time) {
 	a.basis = version
 	a.checked.Store(at.UnixNano())
 }
 
-// Rests reports whether there is a version of RestOn.
+// Rests reports whether RestOn recorded a version.
 func (a *Answer) Rests() bool { return a.basis != 0 }
 
-// Checked returns when the version of RestOn was last found to be the same.
+// Checked returns when the version of RestOn was last found unchanged.
 func (a *Answer) Checked() time.Time { return time.Unix(0, a.checked.Load()) }
 
-// Check reports whether the version is still that of RestOn, and records when it was.
+// Check reports whether the version is still that of RestOn, and if so records the time.
 func (a *Answer) Check(version uint64, at time.Time) bool {
 	if version != a.basis {
 		return false
@@ -163,7 +163,7 @@ func (a *Answer) size() int {
 	return size
 }
 
-// Answer returns the answer that was kept under a key, or nil if there is none, a source was refilled since, or what it mentions
+// Answer returns the answer that was kept under a key, or nil if there is none, a source has been refilled since, or what it mentions
 // is outdated. The caller checks its age. Answer does not retain the key.
 func (c *Cache) Answer(key []byte) *Answer {
 	a := c.memory.answer(key)

@@ -5,38 +5,38 @@
 //
 // Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the request's Fill.
 // The command that reads Redis also takes the lease of the fill if there is no copy, in one script (seek.lua); requests that look at
-// the same time share a round trip (pipelining). Look is Do up to there, for a caller that does not wait for a fill where it looks.
+// the same time share a round trip (pipelining). Look is Do up to this point, for a caller that wants to wait for the fill elsewhere.
 //
-// Rows are kept under the canonical upstream query, never under a URL, so that all requests that need the same rows share them; the
-// narrow and the wide sample of the same rows replace each other where they can. Responses built from rows are kept too (Keep), in
-// memory only, and until one of their sources is refilled.
+// Rows are kept under the canonical upstream query, never under a URL, so all requests that need the same rows share them; the
+// narrow and the wide sample of the same rows replace each other where they can. Responses built from rows are kept too (Keep), but
+// only in memory, and until one of their sources is refilled.
 //
-// Of a copy in Redis, a request for the first page of a table reads only the rows of that page (Request.FirstRows). A request that needs
-// others reads the copy once more.
+// For the first page of a table, a request reads only the rows of that page from a copy in Redis (Request.FirstRows). A request that needs
+// other rows reads the copy again.
 //
 // Rows are fresh for the request's TTL. After that, and up to a day, they are stale. Stale-while-revalidate: the first
 // request that finds stale rows starts one refill in the background, and all requests get the stale rows until it is done.
 // Stale-if-error: once a refill has failed, the next request waits for another refill, and gets the stale rows together with
-// the error if that fails too. There is no negative caching here: errors are shared with waiters and then forgotten.
+// the error if that fails too. There is no negative caching: errors are shared with the waiters and then forgotten.
 //
 // # One fill
 //
-// In a process, a flight (singleflight) looks into Redis once for all callers, and then fills the key on a context of its own, so that
-// callers may leave. Across replicas a flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to
-// all replicas by pub/sub, so that no replica polls. The lease of a replica that dies expires after two seconds. Every waiter gets the
+// In a process, a flight (singleflight) looks into Redis once for all callers, and then fills the key on its own context, so
+// callers may leave. Across replicas, a flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to
+// all replicas by pub/sub, so no replica polls. A dead replica's lease expires after two seconds. Every waiter gets the
 // error of a failed fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A
 // fill for which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas.
 //
 // # An attacker in Redis
 //
-// Rows and failures in Redis are sealed with a key that only replicas have (package keyring), and open only under the cache key that
-// they were sealed for. So an attacker who can write to Redis can neither read a figure, nor change one, nor give one property those of
-// another: a copy that does not open is a miss. The attacker can withhold copies, and put back older ones of the same query, up to a day
-// old. Without a keyring, replicas share nothing.
+// Rows and failures in Redis are sealed with a key that only replicas have (package keyring), and can be decrypted only under the cache
+// key they were sealed for. So an attacker who can write to Redis can neither read a figure, nor change one, nor give one property another
+// one's: a copy that cannot be decrypted is a miss. The attacker can withhold copies, and restore older ones of the same query, up to a
+// day old. Without a keyring, replicas share nothing.
 //
 // # Failure
 //
-// An error of Redis never fails a request, and delays it by at most Config.RedisPatience; after an error, Redis is not used
+// A Redis error never fails a request, and delays it by at most Config.RedisPatience; after an error, Redis is not used
 // for a second. Package redisrows bounds the rows in Redis. A value in Redis that cannot be read is a miss. If a pub/sub message
 // is lost, replicas wait for the lease to expire.
 //
@@ -73,18 +73,18 @@ const (
 
 // Config configures a Cache.
 type Config struct {
-	Bytes       int64                 // bound of the memory, rows and answers together
+	Bytes       int64                 // memory limit for rows and answers together
 	Redis       redisconn.Client      // shared rows, leases and pub/sub; nil: that of Rows. The caller closes it
 	Rows        *redisrows.Store      // bounds the rows in Redis; nil: one on Redis, if there is one. Neither: a single replica
-	Keyring     *keyring.Keyring      // seals what is shared; nil: nothing is, as with a single replica
+	Keyring     *keyring.Keyring      // seals what is shared; nil: nothing is shared, as with a single replica
 	Errors      ErrorCodec            // required
 	Now         func() time.Time      // nil: time.Now
 	Slots       *cpubound.Slots       // bounds how many entries are encoded for Redis at a time; nil: no bound
-	Log         *slog.Logger          // logs when Redis fails and when it works again; nil: no log
+	Log         *slog.Logger          // logs when Redis fails and when it recovers; nil: no log
 	Registry    prometheus.Registerer // nil: no metrics
 	FillTimeout time.Duration         // of a fill, independent of its callers' deadlines; 0: 25 s
 
-	// RedisPatience is the time that an unresponsive Redis may add to a request; 0: 100 ms. A pause of this process does not count (redisconn.Late).
+	// RedisPatience is the time that an unresponsive Redis may add to a request; 0: 100 ms. Pauses of this process do not count (redisconn.Late).
 	RedisPatience time.Duration
 }
 
@@ -104,20 +104,20 @@ type Request struct {
 	Query       translate.Query
 	TTL         time.Duration // how long rows are fresh for this request
 	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
-	Current     bool          // wait for the refill of stale rows: get them only if it fails
+	Current     bool          // wait for the refill of stale rows, and return them only if it fails
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
 	// FirstRows is how many of the first rows of a ranked result the request needs; 0: all. The others need not be read from Redis
 	// (translate.Groups).
 	FirstRows int
 	// Beside is a query whose copy is read from Redis into memory, for AtHand, together with these rows. nil: none.
 	Beside *translate.Query
-	// Along is read together with the rows in Redis, if it is on the same server. It belongs to Fill, which is called after that. nil: none.
+	// Along is read together with the rows in Redis, if it is on the same server. Fill, which is called afterwards, uses it. nil: none.
 	Along *Along
-	// Reserve waits for the memory of a fill, before it is called; release gives it back once the rows are kept here and in
-	// Redis. Its error concerns this replica only: all waiters of this process get it, and another replica may fill. It runs on
-	// the context of Fill. nil: nothing is reserved.
+	// Reserve waits for a fill's memory before the fill is called; release frees it once the rows are kept here and in
+	// Redis. Its error concerns only this replica: all waiters of this process get it, and another replica may fill. It runs on
+	// Fill's context. nil: nothing is reserved.
 	Reserve func(ctx context.Context) (release func(), err error)
-	// Fill calls the upstream. It runs on a context of its own, may outlive Do, and must not panic. The rows it returns must
+	// Fill calls the upstream. It runs on its own context, may outlive Do, and must not panic. The rows it returns must
 	// not change.
 	Fill func(ctx context.Context) (*translate.Rows, error)
 }
@@ -126,10 +126,10 @@ type Request struct {
 type Along struct {
 	Key   string
 	Value []byte // empty: none
-	Read  bool   // less than a second ago; else it is for Fill to read it
+	Read  bool   // less than a second ago; otherwise Fill must read it
 }
 
-// alongAge is how long a value that was read along can be used: the fill may have waited for memory since.
+// alongAge is how long a value read along can be used: the fill may have waited for memory since.
 const alongAge = time.Second
 
 // Status is how Do found an Entry.
@@ -162,7 +162,7 @@ func (s Status) String() string {
 type Found struct {
 	Entry  *Entry // if Do failed: stale rows, up to a day old, or nil
 	Status Status
-	Stale  bool // the entry is older than the request's TTL: a refill runs, or has failed
+	Stale  bool // the entry is older than the request's TTL: a refill is running, or has failed
 }
 
 // Cache keeps rows and answers. Call Close to release it.
@@ -218,7 +218,7 @@ func (c *Cache) Close() {
 	}
 }
 
-// servable reports whether a stale entry may be returned while it is refilled: unless its last refill failed.
+// servable reports whether a stale entry may be returned while it is refilled: not if its last refill failed.
 func (f Found) servable() bool { return f.Entry != nil && f.Stale && !f.Entry.refillFailed.Load() }
 
 // fromMemory returns the newest entry in memory that answers the request.
@@ -237,7 +237,7 @@ func (c *Cache) fromMemory(r *Request) Found {
 }
 
 // fromRedis returns the newest entry in Redis that answers the request, and puts it into memory; if it is not newer than what
-// memory has, it returns that.
+// memory has, it returns the latter.
 func (c *Cache) fromRedis(ctx context.Context, l *lookup, has Found) Found {
 	if c.redis == nil {
 		return has
@@ -259,7 +259,7 @@ func (c *Cache) take(l *lookup, has Found, entry, beside *Entry) Found {
 	return found
 }
 
-// newer returns an entry from Redis if it is newer than what memory has, and that if not.
+// newer returns an entry from Redis if it is newer than the one in memory, and otherwise the latter.
 func (c *Cache) newer(has Found, entry *Entry, ttl time.Duration) Found {
 	if entry == nil || has.Entry != nil && (entry.id == has.Entry.id || !entry.filled.After(has.Entry.filled)) {
 		return has
@@ -267,7 +267,7 @@ func (c *Cache) newer(has Found, entry *Entry, ttl time.Duration) Found {
 	return c.found(entry, HitShared, ttl)
 }
 
-// besides returns the query that is read together with a lookup (Request.Beside); none if memory has it.
+// besides returns the query to read together with a lookup (Request.Beside); none if memory has it.
 func (c *Cache) besides(l *lookup) []candidate {
 	if l.Beside == nil {
 		return nil
@@ -279,7 +279,7 @@ func (c *Cache) besides(l *lookup) []candidate {
 	return l.beside[:]
 }
 
-// kept returns the entry of a query that memory has, or nil.
+// kept returns the entry in memory of a query, or nil.
 func (c *Cache) kept(propertyID string, q *translate.Query) *Entry {
 	buffer := c.keyBuffers.Get().(*[]byte)
 	defer c.keyBuffers.Put(buffer)
@@ -299,5 +299,5 @@ func (c *Cache) found(entry *Entry, status Status, ttl time.Duration) Found {
 	return Found{Entry: entry, Status: status, Stale: age >= ttl}
 }
 
-// CountWidened counts upstream calls that were saved because an earlier request's query was widened.
+// CountWidened counts upstream calls that were saved because an earlier request's query had been widened.
 func (c *Cache) CountWidened(n int) { c.metrics.widened.Add(float64(n)) }

@@ -134,7 +134,7 @@ func TestSiblingSamplesAnswerForEachOther(t *testing.T) {
 	}
 }
 
-// A fill of the other sample that is under way may answer too.
+// A running fill of the other sample may answer too.
 func TestSiblingFillsAreAwaited(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -220,7 +220,7 @@ func TestBypassFillsAndReplacesTheCopy(t *testing.T) {
 	upstream.want(t, 3)
 }
 
-// What a bypass gets is newer than the bypass: not of a fill that ran before, nor do other requests wait for it.
+// A bypass gets newer rows: it does not use an earlier fill, and other requests do not wait for it.
 func TestBypassSharesNoFillWithOthers(t *testing.T) {
 	for _, bypassFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -26,49 +26,49 @@ import (
 //	         8     id of the fill
 //	         rest  rows (translate.Rows.Encode), compressed with S2, each block by itself
 //
-// Each group of the rows is a part of the stream, so that seek.lua reads the first groups without the others. The headers are in the
+// Each group of the rows is a part of the stream, so seek.lua can read the first groups without the others. The headers are in the
 // first part.
 //
-// The stream opens only with the cache key, which begins with the property, under which it was sealed. So neither a collision of
-// Redis keys, which are only hashes, nor a copy that was put there by another program returns the rows of another property.
+// The stream can be decrypted only with the cache key under which it was sealed, which begins with the property. So neither a collision of
+// Redis keys, which are only hashes, nor a copy put there by another program returns the rows of another property.
 const (
 	magic         = "sara"
 	version       = 8
 	clearSize     = len(magic) + 1
 	headerSize    = 3 * 8
 	maxPayload    = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less
-	maxClockDrift = 5 * time.Minute // how far the clock of another replica may be ahead
-	blockSize     = 64 << 10        // of the compression; its memory is a few times that
+	maxClockDrift = 5 * time.Minute // how far another replica's clock may be ahead
+	blockSize     = 64 << 10        // of the compression; its memory is a few times as large
 
-	// freeBytes of rows are compressed without a slot of the processor. Most are fewer, and take a tenth of a millisecond.
+	// freeBytes of rows are compressed without a CPU slot. Most entries are smaller, and take a tenth of a millisecond.
 	freeBytes = 128 << 10
 )
 
-// The purposes of what is sealed.
+// The purposes of sealed data.
 const (
 	rowsPurpose     = "cached rows"
 	failuresPurpose = "failures of fills"
 )
 
-// Why a value in Redis is discarded. That it does not open is an error of package keyring.
+// Why a value in Redis is discarded. If it cannot be decrypted, the error is one of package keyring.
 var (
-	errVersion = errors.New("it has another version")
+	errVersion = errors.New("it has a different version")
 	errTorn    = errors.New("it is damaged")
 	errFuture  = errors.New("it comes from the future")
 )
 
-// codec encodes and decodes entries for Redis as streams, so that the rows are in memory once. It bounds how many do so at a
-// time: more than there are cores would only take more memory. Long ones take a slot of the processor. It is safe for concurrent use.
+// codec encodes and decodes entries for Redis as streams, so the rows are in memory only once. It bounds how many do so at a
+// time: more than there are cores would only take more memory. Long ones take a CPU slot. It is safe for concurrent use.
 type codec struct {
 	maxBytes int64
 	slots    *cpubound.Slots
 	sealer   *keyring.StreamSealer
-	// Idle ones; nil: not made yet. Their numbers are those of the channels' capacities.
+	// Idle ones; nil: not made yet. The channels' capacities bound their numbers.
 	encoders chan *s2.Writer
 	decoders chan *decoder
 }
 
-// A decoder has the memory to decode an entry.
+// A decoder holds the memory to decode an entry.
 type decoder struct {
 	blocks *s2.Reader
 	limit  io.LimitedReader // of blocks
@@ -78,7 +78,7 @@ type decoder struct {
 // newCodec returns a codec that refuses rows of more than maxBytes, so that a value of another version cannot exhaust the memory.
 func newCodec(maxBytes int64, slots *cpubound.Slots, keys *keyring.Keyring) *codec {
 	threads := runtime.GOMAXPROCS(0)
-	// No request waits for a copy to be written, but the requests of other replicas may wait for it.
+	// No request waits for a copy to be written, but other replicas' requests may.
 	c := &codec{
 		maxBytes: maxBytes, slots: slots, sealer: keys.StreamSealer(rowsPurpose),
 		encoders: make(chan *s2.Writer, max(1, threads/4)), decoders: make(chan *decoder, max(2, threads)),
@@ -87,7 +87,7 @@ func newCodec(maxBytes int64, slots *cpubound.Slots, keys *keyring.Keyring) *cod
 	return c
 }
 
-// close waits for what is being encoded and decoded. It may be called again.
+// close waits for running encodings and decodings. It may be called again.
 func (c *codec) close() {
 	for range cap(c.encoders) {
 		<-c.encoders
@@ -107,7 +107,7 @@ func (c *codec) reset() {
 	}
 }
 
-// A partWriter compresses rows, and ends a part of the stream with each group.
+// A partWriter compresses rows, and ends a part of the stream after each group.
 type partWriter struct {
 	*s2.Writer
 	stream *keyring.StreamWriter
@@ -120,7 +120,7 @@ func (w partWriter) Flush() error {
 	return err
 }
 
-// A slottedWriter compresses and seals each piece in a slot of the processor.
+// A slottedWriter compresses and seals each piece in a CPU slot.
 type slottedWriter struct {
 	partWriter
 	slots *cpubound.Slots
@@ -136,7 +136,7 @@ func (w slottedWriter) Write(p []byte) (n int, err error) {
 func (w slottedWriter) Flush() error { return w.inSlot(w.partWriter.Flush) }
 
 func (w slottedWriter) inSlot(work func() error) error {
-	// The wait ends: holders of slots wait for nothing but the processor.
+	// The wait ends: holders of slots wait only for the processor.
 	if err := w.slots.Acquire(context.Background()); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (c *codec) encode(e *Entry) []byte {
 	sealed, err := c.sealer.Seal(out, additional(e.key))
 	_, headersErr := sealed.Write(headers)
 	encoder.Reset(sealed)
-	defer encoder.Reset(nil) // lets go of the buffer
+	defer encoder.Reset(nil) // releases the buffer
 	parts := partWriter{encoder, sealed}
 	rows := translate.BlockWriter(parts)
 	if size > freeBytes {
@@ -185,7 +185,7 @@ type encodedEntry struct {
 	size    int // of the value
 }
 
-// open opens a value that was found for a candidate's place, or its first parts, and reads its headers. The value must not change any more.
+// open opens a value, or its first parts, that was found under a candidate's key, and reads its headers. The value must not change any more.
 func (c *codec) open(data []byte, place string, now time.Time) (encodedEntry, error) {
 	switch {
 	case len(data) < clearSize || string(data[:len(magic)]) != magic:
@@ -198,7 +198,7 @@ func (c *codec) open(data []byte, place string, now time.Time) (encodedEntry, er
 		return encodedEntry{}, err
 	}
 	var headers [headerSize]byte
-	if n, _ := stream.Read(headers[:]); n < len(headers) { // the first segment has all
+	if n, _ := stream.Read(headers[:]); n < len(headers) { // the first segment has all of them
 		stream.Close()
 		return encodedEntry{}, errTorn
 	}
@@ -231,11 +231,11 @@ func (c *codec) rows(payload io.Reader, first int) (*translate.Rows, error) {
 	d := <-c.decoders
 	defer func() { c.decoders <- d }()
 	if d == nil {
-		// The checksums of the blocks need no check: the stream is authenticated.
+		// The blocks' checksums need not be verified: the stream is authenticated.
 		d = &decoder{blocks: s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize), s2.ReaderIgnoreCRC())}
 	}
 	d.blocks.Reset(payload)
-	defer d.blocks.Reset(nil) // lets go of the value
+	defer d.blocks.Reset(nil) // releases the value
 	d.limit = io.LimitedReader{R: d.blocks, N: c.maxBytes}
 	rows, err := d.rows.Rows(&d.limit, first)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"sara/translate"
 )
 
-// AtHand returns the newest copy that memory has of any of the queries of a property, up to MaxStale old, and its query. If memory
-// has none and shared is set, it looks into Redis, which needs queries of one row a day. It never fills: entry is nil if there is no
+// AtHand returns the newest copy that memory has of any of a property's queries, up to MaxStale old, and its query. If memory
+// has none and shared is set, it looks into Redis, which requires queries of one row a day. It never fills: entry is nil if there is no
 // copy. The entry counts against the account's share of the memory. It may lack rows, unless the query is one of one row a day.
 func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (
 	entry *Entry, of translate.Query) {
@@ -37,7 +37,7 @@ func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID s
 	return entry, of
 }
 
-// A mention is what an answer says about days that its own rows do not show, according to a copy of the daily series.
+// A mention is what an answer says about days that its own rows do not show, based on a copy of the daily series.
 type mention struct {
 	key   string // of the series; empty: the answer says nothing
 	asked translate.DateRange

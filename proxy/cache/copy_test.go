@@ -107,7 +107,7 @@ func TestAtHandWithoutRedisIsNoError(t *testing.T) {
 	wantAtHand(t, empty, true, 0, 0, seriesQuery(day))
 }
 
-// A copy of the query beside a request comes along in the round trip that looks for its rows, and only then.
+// A copy of the query beside a request is read in the round trip that looks for its rows, and only then.
 func TestBesideComesAlongFromRedis(t *testing.T) {
 	connect, clock := onSingle(t), newClock()
 	day := translate.NewDate(2026, 11, 18)

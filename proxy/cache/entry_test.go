@@ -97,7 +97,7 @@ func TestDecompressionIsBounded(t *testing.T) {
 	}
 }
 
-// What a replica of another version seals may be anything too.
+// Even a value sealed by a replica of another version may be anything.
 func FuzzOpen(f *testing.F) {
 	now := newClock().Now()
 	good := encoded(f, "key", now)

@@ -10,7 +10,7 @@ import (
 	"sara/proxy/spans"
 )
 
-// enter returns the flight of a lookup once it has looked into Redis, and whether it was started for this caller. Its error is that the
+// enter returns the flight of a lookup once it has looked into Redis, and whether it was started for this caller. It fails only if the
 // caller has left.
 func (c *Cache) enter(ctx context.Context, l *lookup, has Found) (f *flight, leader bool, err error) {
 	if ctx.Err() != nil {
@@ -49,13 +49,13 @@ func (c *Cache) afterSibling(ctx context.Context, l *lookup) Found {
 	return Found{}
 }
 
-// errAbandoned is the outcome of a flight that a panic has ended, until there is another.
+// errAbandoned is the outcome of a flight until another is set, and so if a panic ends it.
 var errAbandoned = errors.New("BUG: the look-up of rows was abandoned")
 
 // lead looks into Redis for a new flight, and starts its fill unless there are fresh rows. A shared failure marks the stale entry.
-// The fill takes only the trace from ctx, not its deadline: it looks again if the caller has left before it could read a copy.
+// The fill takes only the trace from ctx, not its deadline. If the caller left before it could read a copy, the fill looks again.
 func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
-	if f.done.wasOpened() { // it needs none
+	if f.done.wasOpened() { // it needs no fill
 		return
 	}
 	defer c.flights.running.Done()
@@ -83,8 +83,8 @@ func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
 	c.flights.running.Go(func() { c.run(running, f, l, has.Entry, token) })
 }
 
-// await waits for a flight. If it fails, await returns the stale entry with the error. After an error that concerns only the leader of
-// the flight, a waiter starts its own.
+// await waits for a flight. If the flight fails, await returns the stale entry with the error. After an error that concerns only the
+// flight's leader, a waiter starts its own flight.
 func (c *Cache) await(ctx context.Context, l *lookup, has Found, f *flight, leader bool) (Found, error) {
 	_, span := spans.Start(ctx, "wait for rows")
 	defer span.End()
@@ -149,14 +149,14 @@ func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry,
 	f.free()
 }
 
-// free gives back what the fill reserved.
+// free releases what the fill reserved.
 func (o *outcome) free() {
 	if o.release != nil {
 		o.release()
 	}
 }
 
-// fill gets the rows from the replica that holds the lease, which may become this one, or is it if there is a token.
+// fill gets the rows from the replica that holds the lease. This replica may become the holder; with a token, it already is.
 func (c *Cache) fill(ctx context.Context, l *lookup, token string) outcome {
 	switch {
 	case c.redis == nil || l.Bypass:
@@ -181,7 +181,7 @@ func (c *Cache) fill(ctx context.Context, l *lookup, token string) outcome {
 	}
 }
 
-// fillLeased calls the upstream and renews the lease meanwhile.
+// fillLeased calls the upstream and meanwhile renews the lease.
 func (c *Cache) fillLeased(ctx context.Context, l *lookup, token string) outcome {
 	stop, settled := c.redis.renew(ctx, l, token)
 	o := c.callUpstream(ctx, l)

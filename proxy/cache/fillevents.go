@@ -50,7 +50,7 @@ type fillEvents struct {
 	listening sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[string]chan fillEvent // by Redis key: singleflight leaves one waiter a key
+	waiting map[string]chan fillEvent // by Redis key; singleflight leaves one waiter per key
 }
 
 // subscribe listens to the channel, from now or from when Redis answers. The client resubscribes after errors.
@@ -87,12 +87,12 @@ func (f *fillEvents) expect(redisKey string) (events <-chan fillEvent, cancel fu
 	}
 }
 
-// deliver hands an event to the flight that waits for it, if there is one. Only the first event counts.
+// deliver passes an event to the flight that waits for it, if there is one. Only the first event counts.
 func (f *fillEvents) deliver(redisKey string, e fillEvent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
 	case f.waiting[redisKey] <- e:
-	default: // no flight waits for it (a send on the nil channel), or one event has arrived already
+	default: // no flight waits for it (a send on the nil channel), or an event has already arrived
 	}
 }

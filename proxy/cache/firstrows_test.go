@@ -23,7 +23,7 @@ func first(q Request, n int) Request {
 	return q
 }
 
-// share lets another replica leave a copy of the rows of a request in Redis.
+// share makes another replica leave a copy of a request's rows in Redis.
 func share(t *testing.T, server *redistest.Server, clock *clock, q Request) {
 	t.Helper()
 	filler := newReplica(t, server.Client(), clock)
@@ -31,7 +31,7 @@ func share(t *testing.T, server *redistest.Server, clock *clock, q Request) {
 	filler.settle()
 }
 
-// A request reads as many parts of a copy as have its rows.
+// A request reads as many parts of a copy as it needs for its rows.
 func TestOnlyTheFirstRowsOfACopyAreRead(t *testing.T) {
 	server := redistest.Single(t)
 	clock, rows := newClock(), rowsOf(t, 5000)
@@ -48,7 +48,7 @@ func TestOnlyTheFirstRowsOfACopyAreRead(t *testing.T) {
 	for _, test := range []struct {
 		first  int
 		status Status
-		bytes  int64 // of the copy that are read at most
+		bytes  int64 // read from the copy, at most
 	}{
 		{10, HitShared, size / 20}, {100, HitMemory, 0}, {101, HitShared, size / 4}, {1001, HitMemory, 0}, {10, HitMemory, 0},
 		{1002, HitShared, size}, {0, HitMemory, 0}, {100, HitMemory, 0},
@@ -70,7 +70,7 @@ func TestOnlyTheFirstRowsOfACopyAreRead(t *testing.T) {
 	upstream.want(t, 1)
 }
 
-// bytesRead counts the bytes of the values that replies have.
+// bytesRead counts the bytes of the values in replies.
 type bytesRead struct{ atomic.Int64 }
 
 func (b *bytesRead) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -94,7 +94,7 @@ func (b *bytesRead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Of rows that are not ranked, any may be among the first: all are read.
+// Among unranked rows, any may be one of the first: all are read.
 func TestRowsThatAreNotRankedAreReadAsAWhole(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	var build translate.RowsBuilder
@@ -110,7 +110,7 @@ func TestRowsThatAreNotRankedAreReadAsAWhole(t *testing.T) {
 	}
 }
 
-// If Redis has lost the copy whose first rows are in memory, what needs others is a miss.
+// If Redis has lost the copy whose first rows are in memory, a request for other rows is a miss.
 func TestRestOfALostCopyIsAMiss(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	upstream := answering(rowsOf(t, 5000))
@@ -124,7 +124,7 @@ func TestRestOfALostCopyIsAMiss(t *testing.T) {
 	upstream.want(t, 2)
 }
 
-// Whatever a value is, in which frames are looked for, it is a miss or has all rows.
+// Whatever value the script parses as frames, the result is a miss or all rows.
 func TestFirstRowsOfOtherValuesAreAMiss(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	client := server.Client()
@@ -148,7 +148,7 @@ func TestFirstRowsOfOtherValuesAreAMiss(t *testing.T) {
 	newReplica(t, client, clock).do(t, first(answering(rowsOf(t, 3)).request("p", wide("a")), 10), Filled)
 }
 
-// What is damaged behind the first rows does not matter to a page, and is a miss for a request that needs all.
+// Damage after the first rows does not affect a page, but is a miss for a request that needs all rows.
 func TestDamageBehindTheFirstRowsIsAMiss(t *testing.T) {
 	server := redistest.Single(t)
 	clock := newClock()
@@ -178,7 +178,7 @@ func damage(t *testing.T, server *redistest.Server, q Request, clock *clock) {
 	}
 }
 
-// A request that needs all rows waits for the look into Redis of one that needs the first.
+// A request that needs all rows waits for the Redis look of one that needs only the first.
 func TestWaitersGetTheRowsThatTheyNeed(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		server := redistest.Single(t)
@@ -231,7 +231,7 @@ func (h holding) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// waiting is a context that calls back when a function begins to wait: enter for the look of another request into Redis, await for a fill.
+// waiting is a context that calls back when a function begins to wait: enter for another request's look into Redis, await for a fill.
 type waiting struct {
 	context.Context
 	in    string // the function
@@ -245,7 +245,7 @@ func (w waiting) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// That a refill failed is known of the rows however many of them a request needs: the next one waits for another refill.
+// A failed refill is remembered for the rows, however many of them a request needs: the next request waits for another refill.
 func TestFailedRefillOfTheFirstRowsIsOneOfAll(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	upstream := answering(rowsOf(t, 5000))
@@ -264,7 +264,7 @@ func TestFailedRefillOfTheFirstRowsIsOneOfAll(t *testing.T) {
 	upstream.want(t, 3)
 }
 
-// A request that needs all rows, whose copy is lost, gets them even if a refill in its process ends with the first rows of another
+// A request that needs all rows, and whose copy is lost, gets them even if a refill in its process ends with the first rows of another
 // replica's.
 func TestRefillOfAnotherReplicaForTheFirstRowsIsNotAll(t *testing.T) {
 	server, clock, rows := redistest.Single(t), newClock(), rowsOf(t, 5000)
@@ -286,7 +286,7 @@ func TestRefillOfAnotherReplicaForTheFirstRowsIsNotAll(t *testing.T) {
 	wantStale(other, slow.request("p", wide("a")))
 	<-began
 	c := newReplica(t, server.Client(), clock)
-	wantStale(c, first(q, 10)) // the refill waits for that of the other replica
+	wantStale(c, first(q, 10)) // the refill waits for the other replica's
 	server.Client().Del(t.Context(), newLookup(&q).own.redisKey)
 	found, err := c.Do(waiting{t.Context(), "await", sync.OnceFunc(func() { close(goOn) })}, q)
 	if err != nil || found.Stale || !sameRows(t, found.Entry.Rows(), rows) {

@@ -10,8 +10,8 @@ import (
 
 var errClosed = errors.New("the cache is closed")
 
-// flights are the running fills of this process: singleflight, one flight a key. x/sync/singleflight is not enough, because a
-// flight first looks into memory, may fail for one waiter only, and ends with Close.
+// flights are the running fills of this process: singleflight, one flight per key. x/sync/singleflight is not enough, because a
+// flight first looks into memory, may fail for only one waiter, and ends with Close.
 type flights struct {
 	mu      sync.Mutex
 	byKey   map[string]*flight
@@ -23,7 +23,7 @@ type flights struct {
 type flight struct {
 	looked latch      // opens when the following fields are set
 	copied *Entry     // the newest copy in Redis, however stale; nil: none
-	failed bool       // the last refill of the copy failed, before this flight
+	failed bool       // the last refill of the copy failed before this flight
 	span   spans.Span // of the fill
 
 	done latch // opens when the outcome is there
@@ -39,8 +39,8 @@ type outcome struct {
 	refused bool   // Request.Reserve refused: all waiters of this process get the error
 	encoded []byte // the error as ErrorCodec encodes it
 	token   string // of the lease in Redis that this flight holds; "" for none
-	settled func() // waits for a renewal of the lease that is under way; nil: there is none
-	release func() // gives back what Request.Reserve reserved; nil: nothing
+	settled func() // waits for a lease renewal in flight; nil: there is none
+	release func() // releases what Request.Reserve reserved; nil: nothing
 }
 
 // Filling reports whether a fill is running in this process.
@@ -50,7 +50,7 @@ func (c *Cache) Filling() bool {
 	return len(c.flights.byKey) > 0
 }
 
-// finish wakes the waiters of a flight. Later requests start another one.
+// finish wakes the waiters of a flight. Later requests start a new one.
 func (f *flights) finish(key string, finished *flight) {
 	f.mu.Lock()
 	delete(f.byKey, key)
@@ -72,8 +72,8 @@ func finishedFlight(o outcome) *flight {
 	return f
 }
 
-// A latch opens once. Unlike a channel, it takes no memory unless a goroutine waits for it, which is rare for a flight that finds a copy. The
-// zero value is not open.
+// A latch opens once. Unlike a channel, it takes no memory unless a goroutine waits for it, which is rare for a flight that finds a copy.
+// The zero value is closed.
 type latch struct {
 	mu     sync.Mutex // guards the following fields
 	isOpen bool
@@ -110,7 +110,7 @@ func (l *latch) wait() <-chan struct{} {
 	return l.opened
 }
 
-// get returns the running fill of a key, nil if there is none.
+// get returns the running fill of a key; nil if there is none.
 func (f *flights) get(key string) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +122,7 @@ func (f *flights) haveAny(queries []candidate) bool {
 	return slices.ContainsFunc(queries, func(q candidate) bool { return f.get(q.key) != nil })
 }
 
-// join returns the flight of a lookup, and whether this caller is to lead it.
+// join returns the flight of a lookup, and whether this caller must lead it.
 func (c *Cache) join(l *lookup) (f *flight, leader bool) {
 	c.flights.mu.Lock()
 	defer c.flights.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *Cache) join(l *lookup) (f *flight, leader bool) {
 		return finishedFlight(outcome{err: errClosed}), true
 	}
 	if !l.Bypass {
-		// Another flight may have finished since this caller looked.
+		// Another flight may have finished since this caller checked.
 		if found := c.fromMemory(&l.Request); found.Entry != nil && !found.Stale {
 			return finishedFlight(outcome{entry: found.Entry, status: HitMemory}), true
 		}

@@ -9,15 +9,15 @@ import (
 	"sara/proxy/spans"
 )
 
-// leaseSuffix makes the key of an entry that of the lease to fill it.
+// leaseSuffix turns the key of an entry into that of the lease to fill it.
 const leaseSuffix = ":lease"
 
-// lease returns the timeout of taking a lease for a lookup that began at a time.
+// lease returns the timeout of taking a lease for a lookup that began at the given time.
 func (l limits) lease(began time.Time) time.Duration {
 	return max(l.patience-l.lookUp, l.patience-time.Since(began))
 }
 
-// leaseResult is the result of asking for a lease: one of the fields, or none if the replica should ask again.
+// leaseResult is the result of asking for a lease: one of the fields is set, or none if the replica should ask again.
 type leaseResult struct {
 	entry     *Entry // another replica has filled
 	status    Status // of the entry
@@ -27,14 +27,14 @@ type leaseResult struct {
 }
 
 // lease takes the lease of a lookup. If another replica holds it, it waits for that fill's event, but no longer than until
-// the lease of a dead holder has expired.
+// a dead holder's lease has expired.
 func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	ctx, span := spans.StartCall(ctx, "take lease")
 	defer span.End()
 	// Before the lease is taken: the holder may publish at any time after.
 	events, cancel := s.events.expect(l.own.redisKey)
 	defer cancel()
-	// It reads the entries too, since the last holder may just have finished.
+	// It also reads the entries, since the last holder may just have finished.
 	found := s.seek(ctx, l, nil, s.limits.lease(l.began), leaseAnyway)
 	switch {
 	case !found.ok && found.token == "":
@@ -51,7 +51,7 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 			entry, _ := s.fetch(ctx, l, nil)
 			return leaseResult{entry: entry, status: Coalesced}
 		case fillFailed:
-			// A failure that does not open is not of a replica: this one asks again.
+			// A failure that cannot be decrypted is not from a replica: this one asks again.
 			failure, _ := s.sealer.AppendOpen([]byte{}, event.failure, []byte(l.own.key))
 			return leaseResult{failure: failure}
 		}
@@ -62,7 +62,7 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	return leaseResult{}
 }
 
-// dropEndless deletes a lease that no replica has taken, since it lasts longer than any: all would wait for its end.
+// dropEndless deletes a lease that no replica has taken: its TTL is longer than any of theirs, and all would wait for its end.
 func (s *sharedStore) dropEndless(l *lookup) {
 	const script = `local left = redis.call('pttl', KEYS[1]) if left == -1 or left > tonumber(ARGV[1]) then redis.call('del', KEYS[1]) end return left`
 	s.try(context.Background(), s.limits.background, func(ctx context.Context) error {
@@ -72,9 +72,9 @@ func (s *sharedStore) dropEndless(l *lookup) {
 
 const renewLua = `if redis.pcall('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 
-// renew extends the lease from time to time, until stop is called. The token fences it: a lease that has expired and gone to another
-// replica is left alone. Most fills end before the first renewal, so no goroutine waits for it. settled waits for a renewal that is
-// under way when stop is called: no request may wait for a Redis that does not answer it.
+// renew extends the lease at intervals until stop is called. The token fences it: a lease that has expired and gone to another
+// replica is left alone. Most fills end before the first renewal, so no goroutine waits for it. settled waits for a renewal in flight
+// when stop is called: no request may wait for an unresponsive Redis to answer it.
 func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop, settled func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var renewing sync.Mutex // held during a renewal; guards next
@@ -102,7 +102,7 @@ func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop,
 }
 
 // publish stores the filled entry, releases the lease and publishes the event, in this order. It ignores the fill's context: a
-// graceful shutdown releases its leases, so that no replica waits for them to expire.
+// graceful shutdown releases its leases, so no replica waits for them to expire.
 func (s *sharedStore) publish(l *lookup, o *outcome) {
 	if o.status != Filled && o.token == "" {
 		return // nothing to store, and no replica waits for this one
@@ -122,6 +122,6 @@ func (s *sharedStore) publish(l *lookup, o *outcome) {
 		done.Value = s.codec.encode(o.entry)
 	}
 	s.try(context.Background(), s.limits.background, func(ctx context.Context) error { return s.rows.Publish(ctx, &done) })
-	// A waiter of this process does not depend on the subscription.
+	// A waiter in this process does not depend on the subscription.
 	s.events.deliver(l.own.redisKey, event)
 }

@@ -3,7 +3,7 @@ package cache
 import "context"
 
 // Do returns the rows of a request: from memory, from Redis, or by a fill. It returns when ctx ends, or at most
-// Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with stale rows, if
+// Config.RedisPatience later. Its error is one of Fill or of ErrorCodec.Decode, or wraps ctx's, and comes with stale rows, if
 // there are any.
 func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 	found, rest := c.Look(ctx, r)
@@ -13,8 +13,8 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 	return found, nil
 }
 
-// Look is Do as far as that need not wait for a fill: it looks into memory and into Redis. If that is not all, it returns the rest of Do,
-// so that the caller can wait in another goroutine.
+// Look does as much of Do as needs no waiting for a fill: it looks into memory and into Redis. If that is not enough, it returns the rest
+// of Do, so that the caller can wait in another goroutine.
 func (c *Cache) Look(ctx context.Context, r Request) (found Found, rest func() (Found, error)) {
 	has, ok := c.AtOnce(r)
 	if ok {
@@ -31,7 +31,7 @@ func (c *Cache) Look(ctx context.Context, r Request) (found Found, rest func() (
 	return Found{}, c.rest(ctx, l, has, f, leader, err)
 }
 
-// rest returns the rest of Do after lookUp. In Look itself, the function would put all that it needs on the heap, for requests too that do
+// rest returns the rest of Do after lookUp. Inlined in Look, the closure would move its variables to the heap even for requests that do
 // not need it.
 func (c *Cache) rest(ctx context.Context, l *lookup, has Found, f *flight, leader bool, err error) func() (Found, error) {
 	return func() (Found, error) { return c.finish(ctx, l, has, f, leader, err) }
@@ -50,10 +50,10 @@ func (c *Cache) doWaiting(ctx context.Context, l *lookup) (Found, error) {
 	return c.finish(ctx, l, found, f, leader, err)
 }
 
-// lookUp looks into Redis when memory has no fresh rows. If f is nil, found is the result; else the result is that of the flight f, which
-// this caller has started if leader is true.
+// lookUp looks into Redis when memory has no fresh rows. If f is nil, found is the result; otherwise the result is that of the flight f,
+// which this caller started if leader is true.
 func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, f *flight, leader bool, err error) {
-	found, servable := has, !l.Current && has.servable() // before the refill begins, which may fail at once
+	found, servable := has, !l.Current && has.servable() // before the refill begins, since it may fail at once
 	if f, leader, err = c.enter(ctx, l, found); err != nil {
 		return found, nil, false, err
 	}
@@ -72,8 +72,8 @@ func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, 
 	return found, f, leader, nil
 }
 
-// finish waits for a flight, if there is one, and makes sure that the rows are all that the request needs: another request, which needed
-// fewer, may have found them.
+// finish waits for a flight, if there is one, and makes sure that the rows include all that the request needs: they may have been found by
+// another request that needed fewer.
 func (c *Cache) finish(ctx context.Context, l *lookup, found Found, f *flight, leader bool, err error) (Found, error) {
 	if f != nil {
 		found, err = c.await(ctx, l, found, f, leader)
@@ -88,17 +88,17 @@ func (c *Cache) finish(ctx context.Context, l *lookup, found Found, f *flight, l
 	case err != nil:
 		return Found{}, err
 	}
-	// It may have waited for the fill of another request, which ended with the first rows of another replica's.
+	// It may have waited for another request's fill, which ended with the first rows of another replica's.
 	found, err = c.bypass(ctx, l)
 	return c.finish(ctx, l, found, nil, false, err)
 }
 
-// isAnsweredBy reports whether all rows have been found that the lookup needs.
+// isAnsweredBy reports whether all rows that the lookup needs have been found.
 func (l *lookup) isAnsweredBy(found Found) bool {
 	return found.Entry != nil && found.Entry.Rows().HasFirst(l.FirstRows)
 }
 
-// AtOnce returns fresh rows from memory, without waiting. ok is false if memory has none, or if the request bypasses it: call Do then.
+// AtOnce returns fresh rows from memory without waiting. ok is false if memory has none, or if the request bypasses it: then call Do.
 func (c *Cache) AtOnce(r Request) (found Found, ok bool) {
 	if r.Bypass {
 		return Found{}, false
@@ -129,7 +129,7 @@ func (c *Cache) Copy(ctx context.Context, r Request) Found {
 	return c.fromRedis(ctx, newLookup(&r), c.fromMemory(&r))
 }
 
-// Has reports whether Do would return rows without waiting for a fill. If they are in Redis, it brings them to memory.
+// Has reports whether Do would return rows without waiting for a fill. If they are in Redis, it loads them into memory.
 func (c *Cache) Has(ctx context.Context, r Request) bool {
 	if r.Bypass {
 		return false

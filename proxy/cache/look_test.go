@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// Look returns what memory and Redis have, and leaves it to the caller where to wait for a fill: for its own, for the one that is running,
+// Look returns what memory and Redis have, and leaves it to the caller where to wait for a fill: for its own, for the running one,
 // for that of the other sample, and for one that bypasses the copies.
 func TestLookWaitsForNoFill(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ type lookup struct {
 	lease     string    // the key of the lease in Redis
 	began     time.Time // in real time, since it bounds the time spent on Redis
 
-	// Memory for the fields above and for a query beside them, so that one allocation makes a lookup.
+	// Memory for the fields above and for a query beside them, so that a lookup takes a single allocation.
 	pair   [2]candidate
 	beside [1]candidate
 }
@@ -25,7 +25,7 @@ type lookup struct {
 type candidate struct {
 	query    translate.Query
 	key      string
-	place    string // the additional data of a value for the key, which it ends with
+	place    string // the additional data of a value; it ends with the key
 	redisKey string
 }
 
@@ -47,10 +47,10 @@ func newLookup(r *Request) *lookup {
 // lookFor sets the candidates, the lookup's own first.
 func (l *lookup) lookFor(all []candidate) { l.all, l.own, l.others = all, &all[0], all[1:] }
 
-// usualKey is room for most cache keys and Redis keys, on the stack.
+// usualKey is enough stack space for most cache keys and Redis keys.
 const usualKey = 256
 
-// candidateOf returns a query with its keys, and its key in Redis with a suffix. They are one string.
+// candidateOf returns a query with its keys, and its key in Redis with a suffix. They share one string.
 func candidateOf(propertyID string, q *translate.Query, suffix string) (c candidate, suffixed string) {
 	var buffer [2 * usualKey]byte
 	text := appendKey(appendClear(buffer[:0]), propertyID, q)

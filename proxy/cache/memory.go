@@ -14,18 +14,18 @@ import (
 // Entry is one copy of upstream rows. It is immutable.
 type Entry struct {
 	key         string          // of the query that filled it
-	rows        *translate.Rows // of a copy from Redis perhaps only the first
+	rows        *translate.Rows // of a copy from Redis, perhaps only the first
 	filled      time.Time
 	requestHash uint64
 	id          uint64 // of the fill, the same in every replica
 
-	refillFailed atomic.Bool // the last refill failed for all waiters: the next request waits for another one
+	refillFailed atomic.Bool // the last refill failed for all waiters: the next request waits for another refill
 
 	reading sync.Once // of known
 	known   translate.KnownDays
 }
 
-// Rows returns the rows, which must not be changed: at least as many of the first as the request needed, see Request.FirstRows.
+// Rows returns the rows, which must not be changed: at least as many of the first rows as the request needed, see Request.FirstRows.
 func (e *Entry) Rows() *translate.Rows { return e.rows }
 
 // size returns the bytes of memory that the entry holds.
@@ -48,11 +48,11 @@ func appendKey(dst []byte, propertyID string, q *translate.Query) []byte {
 	return q.AppendKey(dst)
 }
 
-// accountShare is the part of the memory that one account may fill, and so may one value: a quarter.
+// accountShare limits the memory that one account, or one value, may fill: to a quarter.
 const accountShare = 4
 
-// valueOverhead is the memory of a value in addition to its bytes: its place in the index and the lists of the LRU, and the
-// headers of the slices in it.
+// valueOverhead is the memory of a value in addition to its bytes: its place in the index and the LRU lists, and the
+// headers of its slices.
 const valueOverhead = 512
 
 // memory holds the entries and answers of this process in an LRU that is bounded in bytes, in total and for each account.
@@ -61,7 +61,7 @@ type memory struct {
 	values *lru.Cache[memoryKey, value]
 }
 
-// memoryKey keeps the keys of entries, of answers and of rankings apart.
+// memoryKey distinguishes the keys of entries, answers and rankings.
 type memoryKey struct {
 	kind kind
 	text string
@@ -86,7 +86,7 @@ func newMemory(bytes int64) *memory {
 	return &memory{values: lru.New[memoryKey](lru.Config[value]{Weight: bytes, OwnerWeight: bytes / accountShare, Replaces: value.isReplacedBy})}
 }
 
-// isReplacedBy refuses an entry that is older than the present one, since fills may finish in another order than they began, and one that
+// isReplacedBy refuses an entry that is older than the present one, since fills may finish out of order, and one that
 // has fewer of the same rows.
 func (v value) isReplacedBy(other value) bool {
 	if v.entry == nil {
@@ -112,21 +112,21 @@ func (m *memory) answer(key []byte) *Answer {
 	return found.answer
 }
 
-// has reports whether this answer is the one that its key leads to.
+// has reports whether this answer is the one stored under its key.
 func (m *memory) has(a *Answer) bool {
 	now, _ := m.values.Peek(memoryKey{kind: ofAnswer, text: a.key})
 	return now.answer == a
 }
 
 // outdated reports whether a source was refilled since the answer was built from it, or a copy of the daily series contradicts the
-// answer. What was evicted does not count.
+// answer. Evicted entries do not count.
 func (m *memory) outdated(a *Answer) bool {
 	for i := range a.sources {
 		s := &a.sources[i]
 		if s.key == "" {
 			break
 		}
-		// Peek, because a hit of the answer does not use the rows: they may be evicted before it.
+		// Peek, because a hit of the answer does not use the rows: they may be evicted before the answer.
 		if now, ok := m.values.Peek(memoryKey{text: s.key}); ok && now.entry.id != s.id {
 			return true
 		}
@@ -145,14 +145,14 @@ func view(key []byte) string { return unsafe.String(unsafe.SliceData(key), len(k
 // bytesOf returns the bytes of a string without a copy. They must not be changed.
 func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
-// inherit lets an entry know that the last refill of its rows failed, if memory has fewer of the same rows, which know.
+// inherit marks an entry as failed if memory has fewer of the same rows and they are marked: their last refill failed.
 func (m *memory) inherit(e *Entry) {
 	if now, ok := m.values.Peek(memoryKey{text: e.key}); ok && now.entry.id == e.id && now.entry.refillFailed.Load() {
 		e.refillFailed.Store(true)
 	}
 }
 
-// putEntry keeps an entry unless there is a newer one.
+// putEntry keeps an entry unless a newer one exists.
 func (m *memory) putEntry(e *Entry, account string) {
 	m.values.PutWeighted(memoryKey{text: e.key}, value{entry: e}, weigh(e.size()), account)
 }

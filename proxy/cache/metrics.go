@@ -14,7 +14,7 @@ type metrics struct {
 	awaitedProcess, awaitedReplica  prometheus.Counter
 	revalidating, failing           prometheus.Counter // stale rows returned
 	version, torn, future           prometheus.Counter // values in Redis discarded
-	notAuthentic, unknownKey        prometheus.Counter // values in Redis that do not open
+	notAuthentic, unknownKey        prometheus.Counter // values in Redis that cannot be decrypted
 	redisErrors, widened            prometheus.Counter
 }
 
@@ -31,7 +31,7 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 	}
 	lookups := vector("lookups_total", "Lookups of rows and answers, by where they were found.", "result")
 	fills := vector("fills_total", "Fills by an upstream call, by outcome.", "outcome")
-	awaited := vector("awaited_total", "Requests coalesced into another fill, of this process or of another replica.", "who")
+	awaited := vector("awaited_total", "Requests coalesced into another fill, in this process or in another replica.", "who")
 	stale := vector("stale_total", "Stale rows returned, while their refill runs or because it failed.", "refill")
 	discarded := vector("discarded_total", "Values in Redis that were discarded, by reason.", "reason")
 	all := &metrics{
@@ -60,11 +60,11 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 	return all, nil
 }
 
-// RedisErrors returns the counter of steps with Redis that failed or timed out, which it registers on first use; nil: it is not
-// exported. The Cache counts there, and so does what else shares answers of the upstream over Redis.
+// RedisErrors returns the counter of Redis steps that failed or timed out, which it registers on first use; nil: it is not
+// exported. The Cache counts there, and so do other packages that share upstream answers over Redis.
 func RedisErrors(registry prometheus.Registerer) (prometheus.Counter, error) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "sara_cache_redis_errors_total", Help: "Steps with Redis, of the cache and of cooldowns, that failed or timed out.",
+		Name: "sara_cache_redis_errors_total", Help: "Redis steps, of the cache and of cooldowns, that failed or timed out.",
 	})
 	if registry == nil {
 		return counter, nil

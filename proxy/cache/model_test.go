@@ -24,7 +24,7 @@ type modelEntry struct {
 // model is a naive implementation of Do for two replicas: what each has in memory, and what is in Redis.
 type model struct {
 	memory  [2]map[string]*modelEntry
-	held    [2]map[*modelEntry]int // how many of the first rows of it memory has
+	held    [2]map[*modelEntry]int // how many of its first rows memory has
 	shared  map[string]*modelEntry // nil without Redis
 	failing [2]map[*modelEntry]bool
 	fills   int64
@@ -188,7 +188,7 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 			fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v, current %v, first %d; the upstream has %d rows, error %v",
 				clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, q.Current, q.FirstRows, rows, err))
 		want := m.do(n, clock.Now(), q, rows, err)
-		asked := random.IntN(2) == 0 // else it is Do that brings the entry from Redis
+		asked := random.IntN(2) == 0 // otherwise Do loads the entry from Redis
 		has := asked && replicas[n].Has(t.Context(), q)
 		got, gotErr := replicas[n].Do(t.Context(), q)
 		replicas[n].settle()
@@ -228,7 +228,7 @@ func compare(t *testing.T, got Found, err error, want modelResult) {
 		}
 		return
 	}
-	// Has, if it is called first, brings the entry from Redis to memory.
+	// If Has is called first, it loads the entry from Redis into memory.
 	status := want.status
 	if status == HitShared {
 		status = HitMemory

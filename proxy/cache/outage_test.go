@@ -67,7 +67,7 @@ func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 	}
 }
 
-// A Redis whose memory is full refuses leases and rows, but still has those that fit: it is no outage.
+// A Redis whose memory is full refuses leases and rows, but still has those that fit: that is not an outage.
 func TestFullRedisIsNotPaused(t *testing.T) {
 	server := redistest.Single(t, "--maxmemory-policy", "noeviction")
 	client, clock := server.Client(), newClock()

@@ -7,7 +7,7 @@ import (
 	"sara/translate"
 )
 
-// A ranking is made once for each copy and order, counts against the bound of the memory, and is made again for a new copy.
+// A ranking is made once per copy and order, counts against the memory limit, and is made again for a new copy.
 func TestRankings(t *testing.T) {
 	clock := newClock()
 	r := newReplica(t, nil, clock)
@@ -33,7 +33,7 @@ func TestRankings(t *testing.T) {
 	}
 }
 
-// A request for current rows waits for the refill of stale ones. If that fails, it gets them with the error.
+// A request for current rows waits for the refill of stale ones. If that fails, it gets the stale rows with the error.
 func TestCurrentWaitsForTheRefill(t *testing.T) {
 	clock := newClock()
 	r := newReplica(t, nil, clock)

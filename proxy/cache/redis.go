@@ -20,12 +20,12 @@ import (
 	"sara/translate"
 )
 
-// limits are the timeouts of the steps with Redis, in real time. A request does one lookUp, which finds out whether Redis
+// limits are the timeouts of the Redis steps, in real time. A request does one lookUp, which finds out whether Redis
 // answers, and may take one lease within the rest of its patience. Without a lease, several replicas may call the upstream.
 type limits struct {
 	lookUp        time.Duration
 	lastLook      time.Duration // the end of a lookUp, see wait
-	patience      time.Duration // of a request, for an unresponsive Redis
+	patience      time.Duration // of a request with an unresponsive Redis
 	background    time.Duration // of steps that no request waits for
 	pause         time.Duration // without Redis after an error
 	held, renewal time.Duration // how long a lease lasts, and how often it is renewed
@@ -51,11 +51,11 @@ type sharedStore struct {
 	events  *fillEvents
 	script  seekScript
 	seeks   seeks // calls of it
-	along   bool  // the server of the rows has all other keys too
+	along   bool  // the server of the rows also has all other keys
 
 	longReads chan struct{} // holds a value for each request that reads long values
 
-	warnAfter   atomic.Int64 // the time of the next warning of copies that do not open, in nanoseconds since 1970
+	warnAfter   atomic.Int64 // the time of the next warning about copies that cannot be decrypted, in nanoseconds since 1970
 	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
 }
 
@@ -87,9 +87,9 @@ func (s *sharedStore) close() {
 	s.codec.close()
 }
 
-// appendRedisKey appends the key of an entry in Redis, with a hash of the cache key and of the version of the format, and a suffix. So replicas
-// of two versions, which run side by side during an update, do not replace the copies of each other all the time. The hash tag in braces
-// puts all keys of a property into one slot of a cluster, so that a pipeline of them is one round trip.
+// appendRedisKey appends the key of an entry in Redis: a hash of the cache key and of the format version, and a suffix. The version keeps
+// replicas of two versions, which run side by side during an update, from constantly replacing each other's copies. The hash tag in braces
+// puts all keys of a property into one slot of a cluster, so a pipeline of them is one round trip.
 func appendRedisKey(dst []byte, propertyID string, key []byte, suffix string) []byte {
 	var sum [8]byte
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(key)^version)
@@ -97,7 +97,7 @@ func appendRedisKey(dst []byte, propertyID string, key []byte, suffix string) []
 	return append(hex.AppendEncode(dst, sum[:]), suffix...)
 }
 
-// try runs a step with Redis within a timeout, unless the circuit breaker is open. No caller depends on its success.
+// try runs a Redis step within a timeout, unless the circuit breaker is open. No caller depends on its success.
 func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ctx context.Context) error) {
 	if !s.mayTry() {
 		return
@@ -107,9 +107,9 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 	s.settle(ctx, step(bounded))
 }
 
-// mayTry reports whether a step with Redis may run, whose error the caller must then pass to settle. It is a circuit breaker: after an
-// error no step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works. A clock that was set
-// back makes no pause longer.
+// mayTry reports whether a Redis step may run; its error must then be passed to settle. It is a circuit breaker: after an
+// error no step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works. Setting the clock
+// back does not lengthen a pause.
 func (s *sharedStore) mayTry() bool {
 	until := s.pausedUntil.Load()
 	if until == 0 {
@@ -120,7 +120,7 @@ func (s *sharedStore) mayTry() bool {
 	return (left <= 0 || left > s.limits.pause) && s.pausedUntil.CompareAndSwap(until, now.Add(s.limits.pause).UnixNano())
 }
 
-// settle reports whether Redis answered a step, from the step's error and the context of its caller.
+// settle reports whether Redis answered a step, given the step's error and its caller's context.
 func (s *sharedStore) settle(ctx context.Context, err error) bool {
 	switch {
 	case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // a value of another program
@@ -129,10 +129,10 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 		}
 		return true
 	case ctx.Err() != nil, errors.Is(err, errPaused):
-		return false // the caller has left, or others have failed: neither shows anything about Redis
+		return false // the caller left, or other steps failed: neither shows anything about Redis
 	case redisconn.IsFull(err):
 		s.metrics.redisErrors.Inc()
-		s.rows.Suspect() // it makes room
+		s.rows.Suspect() // it frees memory
 		return false
 	}
 	s.metrics.redisErrors.Inc()
@@ -143,7 +143,7 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 	return false
 }
 
-// chooseBoth returns the newest entry that answers a lookup, and that of a query beside it, from the values of their keys.
+// chooseBoth returns the newest entry that answers a lookup, and the newest of a query beside it, from the values of their keys.
 func (s *sharedStore) chooseBoth(ctx context.Context, l *lookup, beside []candidate, values [][]byte) (entry, other *Entry) {
 	if len(beside) > 0 {
 		other = s.choose(ctx, &beside[0].query, 0, beside, values[len(l.all):])
@@ -193,10 +193,10 @@ func (s *sharedStore) choose(ctx context.Context, q *translate.Query, first int,
 	return nil
 }
 
-// warnInterval is the time between two warnings of copies that do not open.
+// warnInterval is the time between two warnings about copies that cannot be decrypted.
 const warnInterval = time.Minute
 
-// discard counts a value that cannot be used. It logs one that does not open, but not each of many.
+// discard counts an unusable value. It logs values that cannot be decrypted, at a limited rate.
 func (s *sharedStore) discard(redisKey string, reason error) {
 	switch {
 	case errors.Is(reason, errVersion):
@@ -215,7 +215,7 @@ func (s *sharedStore) discard(redisKey string, reason error) {
 	}
 	now := s.now()
 	if after := s.warnAfter.Load(); now.UnixNano() >= after && s.warnAfter.CompareAndSwap(after, now.Add(warnInterval).UnixNano()) {
-		s.log.Warn("cached rows in Redis cannot be decrypted, and count as a miss; further ones within a minute are only counted",
+		s.log.Warn("cached rows in Redis cannot be decrypted, and count as a miss; more within a minute are only counted",
 			"redis_key", redisKey, "error", reason)
 	}
 }

@@ -26,7 +26,7 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 	key, cacheKey := newLookup(&q).own.redisKey, newLookup(&q).own.key
 	first := newReplica(t, server.Client(), clock)
 	first.do(t, q, Filled)
-	first.settle() // or its entry may overwrite those that the cases set
+	first.settle() // otherwise its entry may overwrite those that the cases set
 	codec := newTestCodec(t, maxPayload)
 	for _, test := range []struct {
 		name, reason string
@@ -75,7 +75,7 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 	})
 }
 
-// A replica of another version, which runs during an update, keeps its own copy of the same rows: until version 6 under the plain hash.
+// A replica of another version, running during an update, keeps its own copy of the same rows: until version 6 under the plain hash.
 func TestVersionsDoNotReplaceTheCopiesOfEachOther(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	q := answering(rowsOf(t, 3)).request("p", narrow("a"))
@@ -93,7 +93,7 @@ func TestVersionsDoNotReplaceTheCopiesOfEachOther(t *testing.T) {
 	}
 }
 
-// A segment of rows that is altered behind the headers is found when the rows are decoded.
+// An altered segment of rows after the headers is found when the rows are decoded.
 func TestAlteredLastSegmentIsAMiss(t *testing.T) {
 	server := redistest.Single(t)
 	clock, rows := newClock(), rowsOf(t, 25_000)
@@ -115,7 +115,7 @@ func TestAlteredLastSegmentIsAMiss(t *testing.T) {
 	}
 }
 
-// The secret key changes: replicas with the previous key among theirs read what it sealed.
+// The secret key changes: replicas that have the previous key too can read what it sealed.
 func TestCopiesOpenWithThePreviousKey(t *testing.T) {
 	server := redistest.Single(t)
 	clock := newClock()
@@ -130,7 +130,7 @@ func TestCopiesOpenWithThePreviousKey(t *testing.T) {
 	newReplicaWithKeys(t, server.Client(), clock, ringOf(t, 2, 1)).do(t, q, HitShared)
 }
 
-// Without a secret key nothing is shared, and nothing of Redis is used.
+// Without a secret key, nothing is shared, and Redis is not used.
 func TestWithoutKeysNothingIsShared(t *testing.T) {
 	server := redistest.Single(t)
 	q := answering(rowsOf(t, 3)).request("p", narrow("a"))
@@ -144,7 +144,7 @@ func TestWithoutKeysNothingIsShared(t *testing.T) {
 	}
 }
 
-// Many copies that do not open are one line a minute in the log.
+// Many copies that cannot be decrypted are one log line a minute.
 func TestCopiesThatDoNotOpenAreLoggedOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	clock := newClock()
@@ -195,7 +195,7 @@ func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 }
 
 // A miss reads the copies and takes the lease in one command, and then writes the row, its place in the index, the lease and the event
-// in another. A cluster takes one more for the index. A copy is one command.
+// in another. A cluster takes one more for the index. A copy takes one command.
 func TestMissTakesTwoCommands(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []struct {

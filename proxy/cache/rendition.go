@@ -27,18 +27,18 @@ func (a *Answer) NewRendition(body []byte, suffix string, fields []Field) *Rendi
 	return &Rendition{Answer: &Answer{head: body, etag: tag, filled: a.filled}, Fields: fields}
 }
 
-// Rendition returns the kept rendition in a format, nil if there is none.
+// Rendition returns the kept rendition in a format; nil if there is none.
 func (a *Answer) Rendition(format int) *Rendition { return a.renditions[format-1].Load() }
 
-// KeepRendition keeps a rendition with its answer, for as long as that is in memory. It counts against the same account's share. Of an answer
-// that was never kept, neither is the rendition.
+// KeepRendition keeps a rendition with its answer, for as long as that is in memory. It counts against the same account's share. If the
+// answer was never kept, neither is the rendition.
 func (c *Cache) KeepRendition(a *Answer, format int, r *Rendition) {
 	if a.key == "" {
 		return
 	}
 	a.renditions[format-1].Store(r)
 	if c.memory.has(a) {
-		c.memory.putAnswer(a.key, a, a.account) // again, with its new weight
+		c.memory.putAnswer(a.key, a, a.account) // re-put with its new weight
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"sara/translate"
 )
 
-// leaseHook calls back when a replica has its first lease, or waits for the holder.
+// leaseHook calls back when a replica has its first lease, or waits for the holder of one.
 type leaseHook struct {
 	once   sync.Once
 	leased func()
@@ -49,7 +49,7 @@ func (h *leaseHook) look(cmd redis.Cmder, err error) {
 	}
 	switch script := cmd.Args()[1]; {
 	case script == seekLua || script == redis.NewScript(seekLua).Hash():
-		// Without the lease, a replica looks first, and then asks for it while it expects the event of the holder.
+		// Without the lease, a replica first looks, and then asks for it while it expects the holder's event.
 		reply, _ := cmd.(*redis.Cmd).Slice()
 		keys, _ := cmd.Args()[2].(int)
 		if anyway := cmd.Args()[3+keys+2]; reply[len(reply)-1] == int64(1) || anyway == true {
@@ -96,7 +96,7 @@ func coalesceFills(t *testing.T, client func() redisconn.Client) {
 			waiting.Wait()
 			return rowsOf(t, 3), nil
 		}}
-		// A property of its own for each round.
+		// A separate property for each round.
 		all, errs := concurrently(t, 40, &waiting, upstream.request(t.Name()+newToken(), narrow("a")), replicas...)
 		statuses := map[Status]int{}
 		for i, found := range all {
@@ -138,8 +138,8 @@ func shareFailure(t *testing.T, client func() redisconn.Client) {
 	upstream.want(t, 1)
 }
 
-// awaitSubscriptions returns when a message of the first replica reaches every replica. It publishes in a loop, and each
-// round trip is pause enough.
+// awaitSubscriptions returns when a message of the first replica reaches every replica. It publishes in a loop; each
+// round trip is a sufficient pause.
 func awaitSubscriptions(t *testing.T, replicas []*replica) {
 	t.Helper()
 	for _, r := range replicas {
@@ -260,7 +260,7 @@ func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
 	close(renewals)
 }
 
-// A Redis that hangs in a renewal holds up only what comes after the answer.
+// A Redis that hangs in a renewal delays only what comes after the answer.
 func TestNoRequestWaitsForARenewal(t *testing.T) {
 	c := newReplica(t, redistest.Single(t).Client(), newClock())
 	c.redis.limits.renewal = time.Millisecond
@@ -314,7 +314,7 @@ func TestCloseReleasesTheLease(t *testing.T) {
 }
 
 // A fill for which a replica has no memory is left to the other: all waiters of that replica get the refusal, and none of them
-// tries by itself.
+// tries itself.
 func TestAFillWithoutMemoryIsLeftToAnotherReplica(t *testing.T) {
 	client := onSingle(t)
 	var waiting sync.WaitGroup
@@ -351,7 +351,7 @@ func TestAFillWithoutMemoryIsLeftToAnotherReplica(t *testing.T) {
 	}
 }
 
-// A lease that no replica has taken does not stop fills: it has no end, or is of another type.
+// A lease that no replica has taken does not stop fills: it never expires, or has another type.
 func TestForeignLeaseDelaysAFillOnce(t *testing.T) {
 	client := onSingle(t)()
 	c, upstream := newReplica(t, client, newClock()), answering(rowsOf(t, 3))
@@ -372,8 +372,8 @@ func TestForeignLeaseDelaysAFillOnce(t *testing.T) {
 	}
 }
 
-// A stranger publishes events: garbage, the failure of a fill that did not fail, and its end before it. The waiting replica asks
-// again, and gets the rows.
+// A stranger publishes events: garbage, the failure of a fill that did not fail, and its end before the actual end. The waiting replica
+// asks again, and gets the rows.
 func TestForeignEventsChangeNoOutcome(t *testing.T) {
 	clock, connect := newClock(), onSingle(t)
 	client := connect()

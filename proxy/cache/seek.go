@@ -17,12 +17,12 @@ import (
 //go:embed script/seek.lua
 var seekLua string
 
-// errReply means that a reply is not one of seek.lua.
-var errReply = errors.New("the reply of Redis has another form")
+// errReply means that a reply does not have the form of seek.lua's.
+var errReply = errors.New("the reply of Redis has an unexpected form")
 
 // sought is what seek finds.
 type sought struct {
-	entry, beside *Entry // the newest that answers the lookup, and that of the query beside it; nil: none
+	entry, beside *Entry // the newest that answers the lookup, and the newest of the query beside it; nil: none
 	token         string // of the lease; "": it was not taken
 	ok            bool   // Redis answered
 }
@@ -36,15 +36,15 @@ const (
 	leaseAnyway                  // even if copies can answer
 )
 
-// look is the first look of a flight into Redis, which takes the lease if there is nothing. If ctx ends while a long copy waits to be read,
-// it finds nothing.
+// look is the first look of a flight into Redis, which takes the lease if there is no copy. If ctx ends while a long copy waits to be
+// read, it finds nothing.
 func (s *sharedStore) look(ctx context.Context, l *lookup, beside []candidate) sought {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
 	return s.seek(ctx, l, beside, s.limits.lookUp, leaseIfNone)
 }
 
-// fetch returns the newest entry that answers a lookup, or nil, and that of a query beside it, in one round trip.
+// fetch returns the newest entry that answers a lookup, or nil, and the newest of a query beside it, in one round trip.
 func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) (entry, other *Entry) {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
@@ -52,18 +52,18 @@ func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) 
 	return found.entry, found.beside
 }
 
-// longestAlong is how many bytes of a copy a pipeline of seeks returns at most. More is read for its request alone, over
-// another connection, so that one request for many rows does not hold up those that wait for the same pipeline.
+// longestAlong is the largest part of a copy, in bytes, that a pipeline of seeks returns. A larger one is read for its request alone, over
+// another connection, so that one request for many rows does not delay those that wait for the same pipeline.
 const longestAlong = 64 << 10
 
-// maxLongReads is how many requests read and decode long values at a time (bulkhead): as many as half of the processors can read, since
-// one account's readers must not make Redis seem down for all. It bounds their memory on the way, too.
+// maxLongReads is how many requests read and decode long values at a time (bulkhead): as many as half of the processors can handle, so
+// that one account's readers cannot make Redis seem down for all. It also bounds their memory in transit.
 func maxLongReads() int { return max(2, runtime.GOMAXPROCS(0)/2) }
 
-// errPaused means that Redis has failed while a step waited for its turn.
+// errPaused means that Redis failed while a step waited for its turn.
 var errPaused = errors.New("another step with Redis has failed meanwhile")
 
-// seek reads the copies of a lookup, no more of them than it needs, and takes the lease of its fill if wish says so, in one command.
+// seek reads the copies of a lookup, only as much of them as it needs, and takes the lease of its fill as wish says, in one command.
 func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, wish leaseWish) (found sought) {
 	if !s.mayTry() {
 		return found
@@ -101,8 +101,8 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 	return found
 }
 
-// call makes a call, and appends the values of all keys but the lease's to memory. It reports whether the lease was taken. There are values
-// even if Redis refused to write the lease, or if a long one could not be read, which counts as none: both are errors.
+// call makes a call, and appends the values of all keys except the lease's to memory. It reports whether the lease was taken. Values are
+// returned even if Redis refused to write the lease, or if a long one could not be read and counts as none: both are errors.
 func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, memory [][]byte) (values [][]byte, lease bool, err error) {
 	paused := s.pausedUntil.Load() // not 0 if this step is the one that probes Redis
 	reply, err := s.wait(c, until)
@@ -134,7 +134,7 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 	return memory, leased == int64(1), err
 }
 
-// beginLong waits until it is the turn of a call to read long values. Its turn ends with release.
+// beginLong waits for a call's turn to read long values. The turn ends with release.
 func (s *sharedStore) beginLong(ctx context.Context, c *seekCall, paused int64) error {
 	if c.long {
 		return nil
@@ -151,7 +151,7 @@ func (s *sharedStore) beginLong(ctx context.Context, c *seekCall, paused int64) 
 	return nil
 }
 
-// readLong reads a long value. It may have expired.
+// readLong reads a long value, which may have expired.
 func (s *sharedStore) readLong(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.lookUp)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 	"sara/translate"
 )
 
-// gate holds the calls of seek.lua back until it is opened, and then counts those that are sent in each round trip.
+// gate holds back the calls of seek.lua until it is opened, and then counts those sent in each round trip.
 type gate struct {
 	held   sync.WaitGroup // the round trips that are awaited
 	opened chan struct{}
@@ -59,7 +59,7 @@ func (g *gate) pass(calls int) {
 	g.trips = append(g.trips, calls)
 }
 
-// Requests that come while others look into Redis look together. Each gets its own rows, whether the server knows the script or not.
+// Requests that arrive while others look into Redis share a look. Each gets its own rows, whether the server knows the script or not.
 func TestSeeksShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, connect func() redisconn.Client) {
@@ -69,7 +69,7 @@ func TestSeeksShareRoundTrips(t *testing.T) {
 }
 
 func testSeeksShareRoundTrips(t *testing.T, connect func() redisconn.Client, knows bool) {
-	const late = maxSeeks + 5 // requests that come while the first ones look
+	const late = maxSeeks + 5 // requests that arrive while the first ones look
 	property := func(i int) string { return fmt.Sprint(t.Name(), i) }
 	clock := newClock()
 	filler := newReplica(t, connect(), clock)
@@ -121,7 +121,7 @@ func testSeeksShareRoundTrips(t *testing.T, connect func() redisconn.Client, kno
 	}
 }
 
-// await waits until a number of calls of seek.lua wait.
+// await waits until a given number of calls of seek.lua are waiting.
 func (r *replica) await(t *testing.T, calls int) {
 	t.Helper()
 	for {
@@ -138,12 +138,12 @@ func (r *replica) await(t *testing.T, calls int) {
 	}
 }
 
-// A reply that has come counts, though the time of its caller is up.
+// A reply that has arrived counts even if its caller's time is up.
 func TestSeekAfterAPauseHasItsReply(t *testing.T) {
 	t.Parallel()
 	s := newReplica(t, redistest.Single(t).Client(), newClock()).redis
 	s.seeks.running = maxPipelines // so that nothing is sent
-	for range 64 {                 // a reply and the end of the time are noticed in any order
+	for range 64 {                 // a reply and the timeout are noticed in any order
 		call := s.seeks.newCall()
 		call.command = redis.NewCmd(t.Context())
 		call.command.SetVal([]any{"reply"})
@@ -155,8 +155,8 @@ func TestSeekAfterAPauseHasItsReply(t *testing.T) {
 	}
 }
 
-// A long copy is read by a command of its own, so that it does not hold up what shares its pipeline, and so is one that the script may not
-// measure, in the first command.
+// A long copy is read by a separate command, so that it does not delay what shares its pipeline. One whose length the script may not
+// measure is read by the first command.
 func TestLongCopiesAreReadAlone(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Single(t), newClock()
@@ -194,7 +194,7 @@ func TestLongCopiesAreReadAlone(t *testing.T) {
 	}
 }
 
-// turnstile holds commands back that read one value, until it is opened, and counts those that are under way.
+// turnstile holds back commands that read one value until it is opened, and counts those in flight.
 type turnstile struct {
 	came   chan struct{} // gets a value for each command
 	opened chan struct{}
@@ -219,7 +219,7 @@ func (s *turnstile) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// However many requests read long copies, they take turns, and each gets its rows. One for a short copy
+// However many requests read long copies, they take turns, and each gets its rows. A request for a short copy
 // does not wait for them.
 func TestLongCopiesAreReadFewAtATime(t *testing.T) {
 	t.Parallel()
@@ -259,7 +259,7 @@ func TestLongCopiesAreReadFewAtATime(t *testing.T) {
 	}
 }
 
-// leaver lets a caller leave once Redis has answered its look.
+// leaver makes a caller leave once Redis has answered its look.
 type leaver struct {
 	leave context.CancelFunc
 }
@@ -278,7 +278,7 @@ func (l *leaver) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A request that leaves does not wait for its turn to read a long copy. The copy is read without it, for those that come later.
+// A request that leaves does not wait for its turn to read a long copy. The copy is still read, for later requests.
 func TestCallerLeavesQueueOfLongCopies(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Single(t), newClock()
@@ -305,7 +305,7 @@ func TestCallerLeavesQueueOfLongCopies(t *testing.T) {
 	}
 }
 
-// The lease is not lost if its request leaves while a long copy of the query beside it waits to be read: the fill does not wait for it to expire.
+// If a request leaves while a long copy of the query beside it waits to be read, its lease is not lost: the fill need not wait for its expiry.
 func TestLeaseOfALeaverIsUsed(t *testing.T) {
 	t.Parallel()
 	server, clock, day := redistest.Single(t), newClock(), translate.NewDate(2026, 11, 18)
@@ -337,7 +337,7 @@ func TestLeaseOfALeaverIsUsed(t *testing.T) {
 	newReplica(t, server.Client(), clock).do(t, upstream.request("p", narrow("a")), HitShared)
 }
 
-// To decode a long copy takes a slot of the processor, and the turn to read long copies lasts until then. A short copy waits for neither.
+// Decoding a long copy takes a CPU slot, and the turn to read long copies lasts until then. A short copy waits for neither.
 func TestLongCopiesAreDecodedInASlot(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Single(t), newClock()
@@ -382,7 +382,7 @@ func TestLongCopiesAreDecodedInASlot(t *testing.T) {
 	}
 }
 
-// If Redis fails, those that wait for their turn do not try it one after the other.
+// If Redis fails, the requests that wait for their turn do not try it one after the other.
 func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 	t.Parallel()
 	c := newReplica(t, redistest.Single(t).Client(), newClock())

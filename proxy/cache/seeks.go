@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxSeeks is how many calls of seek.lua one pipeline has.
+	// maxSeeks is how many calls of seek.lua one pipeline contains at most.
 	maxSeeks = 32
 	// maxPipelines is how many run at a time: Redis executes one while the replies of the other are read.
 	maxPipelines = 2
 )
 
-// seeks sends the calls of seek.lua that wait together in one pipeline. It needs no timer to collect them: calls that arrive while all
-// pipelines are under way are the next one, so that a single call is not delayed, and a busy replica makes few round trips. The zero
-// value has no call.
+// seeks batches concurrent calls of seek.lua into pipelines. It needs no timer to collect them: calls that arrive while all
+// pipelines are in flight form the next one, so a single call is not delayed, and a busy replica makes few round trips. The zero
+// value has no calls.
 type seeks struct {
 	mu      sync.Mutex // guards waiting and running
 	waiting []*seekCall
@@ -31,16 +31,16 @@ type seeks struct {
 	unused  sync.Pool // *seekCall
 }
 
-// A seekCall is one call of seek.lua. It is reused, unless its caller has left before the reply arrived.
+// A seekCall is one call of seek.lua. It is reused, unless its caller left before the reply arrived.
 type seekCall struct {
 	keys   []string
 	token  string // of the lease, whose key is the last; "": it is not asked for
 	copies int    // how many of the first keys may answer
 	parts  int    // how many parts of a copy are enough; 0: all are needed
 	anyway bool   // take the lease even if there are copies
-	long   bool   // it is the turn of its caller to read long values
+	long   bool   // its caller has the turn to read long values
 
-	left      atomic.Bool   // the caller no longer waits
+	left      atomic.Bool   // the caller is no longer waiting
 	limit     *time.Timer   // of the caller
 	done      chan struct{} // gets a value once the reply is there
 	arguments []any         // of the command
@@ -68,15 +68,15 @@ func (q *seeks) newCall() *seekCall {
 
 // release takes back a call.
 func (q *seeks) release(c *seekCall) {
-	if !c.left.Load() { // else a pipeline may still have it
+	if !c.left.Load() { // otherwise a pipeline may still have it
 		c.command = nil
 		q.unused.Put(c)
 	}
 }
 
-// wait returns the reply to a call, or an error when its time is up. It does not return early when the caller leaves: the reply may give it the
-// lease. After a pause of the process it looks once more, because replies may have come that are not read yet. The timeout of the pipeline
-// bounds the wait.
+// wait returns the reply to a call, or an error when its time is up. It does not return early when the caller leaves, because the reply may
+// grant it the lease. After a pause of the process it checks once more, because replies may have arrived that have not been read yet. The
+// timeout of the pipeline bounds the wait.
 func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 	s.seeks.mu.Lock()
 	s.seeks.waiting = append(s.seeks.waiting, c)
@@ -105,7 +105,7 @@ func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 func (s *sharedStore) sendSeeks() {
 	var calls []*seekCall
 	for {
-		runtime.Gosched() // so that goroutines that are ready to run can join the pipeline
+		runtime.Gosched() // let runnable goroutines join the pipeline
 		if calls = s.seeks.take(calls[:0]); len(calls) == 0 {
 			return
 		}
@@ -116,7 +116,7 @@ func (s *sharedStore) sendSeeks() {
 	}
 }
 
-// take appends the calls of the next pipeline. It returns none if none waits, and the caller ends.
+// take appends the calls of the next pipeline. If none waits, it returns none, and its caller ends.
 func (q *seeks) take(calls []*seekCall) []*seekCall {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,10 +131,10 @@ func (q *seeks) take(calls []*seekCall) []*seekCall {
 	return calls
 }
 
-// seekScript has arguments that all calls have in common.
+// seekScript holds the arguments that all calls have in common.
 type seekScript struct{ hash, source, held, frames, longest any }
 
-// send makes calls by the hash of the script, and those again with its source that reach a server without it.
+// send makes calls by the hash of the script, and repeats with its source those that reach a server without it.
 func (s *sharedStore) send(calls []*seekCall) {
 	// A caller stops waiting when its own time is up. None has more time than this.
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.patience)
@@ -164,10 +164,10 @@ func (s *sharedStore) pipeline(ctx context.Context, verb, script any, calls []*s
 	for _, c := range calls {
 		_ = pipe.Process(ctx, c.command)
 	}
-	_, _ = pipe.Exec(ctx) // its error is that of the first command that failed
+	_, _ = pipe.Exec(ctx) // its error is that of the first failed command
 }
 
-// prepare makes the command of a call. Arguments are pointers where a value would take an allocation.
+// prepare builds the command of a call. Arguments are pointers where a value would cause an allocation.
 func (s *sharedStore) prepare(ctx context.Context, verb, script any, c *seekCall) {
 	c.arguments = append(c.arguments[:0], verb, script, len(c.keys))
 	first := len(c.arguments)

@@ -62,7 +62,7 @@ type replica struct {
 	registry *prometheus.Registry
 }
 
-// ringOf returns a keyring of keys that are made of one byte each, the current one first.
+// ringOf returns a keyring of keys that each repeat one byte, the current one first.
 func ringOf(tb testing.TB, current byte, previous ...byte) *keyring.Keyring {
 	tb.Helper()
 	key := func(fill byte) []byte { return bytes.Repeat([]byte{fill}, keyring.KeySize) }
@@ -77,7 +77,7 @@ func ringOf(tb testing.TB, current byte, previous ...byte) *keyring.Keyring {
 	return ring
 }
 
-// newReplica returns a Cache with timeouts for Redis that suffice on a slow machine.
+// newReplica returns a Cache whose Redis timeouts suffice on a slow machine.
 func newReplica(tb testing.TB, client redisconn.Client, clock *clock) *replica {
 	tb.Helper()
 	return newReplicaWithKeys(tb, client, clock, ringOf(tb, 1))
@@ -239,7 +239,7 @@ func (a arriving) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// concurrently makes n calls at once, spread over the replicas, and returns their results. Each call counts waiting down when
+// concurrently makes n concurrent calls, spread over the replicas, and returns their results. Each call counts waiting down when
 // it begins to wait for a fill.
 func concurrently(t *testing.T, n int, waiting *sync.WaitGroup, q Request, replicas ...*replica) (all []Found, errs []error) {
 	t.Helper()

@@ -1,23 +1,23 @@
-// Package fillbudget bounds the memory of fills: upstream calls whose rows are being read, kept and written to Redis. Portfolios have a
-// Budget of their own.
+// Package fillbudget bounds the memory of fills: upstream calls whose rows are being read, kept and written to Redis. Portfolios have
+// their own Budget.
 //
-// A Budget is a fair weighted semaphore over bytes. A fill claims the most that it may take, before its upstream call; the
-// claim shrinks to what the rows really take once they are read, and ends when they are in the cache.
+// A Budget is a fair weighted semaphore over bytes. Before its upstream call, a fill claims the most that it may take; the
+// claim shrinks to the actual size of the rows once they are read, and ends when they are in the cache.
 //
 // # Who is next
 //
 // Claims that do not fit wait. Turns go round robin between accounts, within an account between its keys, and within a key
-// first in, first out. An account has at most Config.PerAccount fills at a time, so that one account cannot take all of the
-// budget. A large claim that does not fit is not overtaken by other large ones, so that it cannot starve. An eighth of the
-// bytes is reserved for small claims, so that a question for a few rows does not wait for others' megabytes; while a large
-// claim waits, small ones get only that eighth. Claims of background jobs are granted while no request waits, and hold at most
+// first in, first out. An account has at most Config.PerAccount fills at a time, so one account cannot take the whole
+// budget. A large claim that does not fit is not overtaken by other large ones, so it cannot starve. An eighth of the
+// bytes is reserved for small claims, so a request for a few rows does not wait for others' megabytes; while a large
+// claim waits, small ones get only that eighth. Claims of background jobs are granted only while no request waits, and hold at most
 // half of the bytes.
 //
 // # Refusals
 //
-// Load shedding: a claim is refused, with a *RefusedError, at once if too many wait already, or if it is large and the heap is
-// above its watermark; otherwise after Config.Patience. A fill needs one claim only and claims nothing of the same Budget while it
-// holds it, so that claims cannot deadlock.
+// Load shedding: a claim is refused, with a *RefusedError, at once if too many are already waiting, or if it is large and the heap is
+// above its watermark; otherwise after Config.Patience. A fill needs only one claim, and claims nothing else of the same Budget while it
+// holds it, so claims cannot deadlock.
 //
 // A Budget is safe for concurrent use.
 package fillbudget
@@ -45,22 +45,22 @@ const (
 type Config struct {
 	Bytes             int64         // of all fills together
 	PerAccount        int           // fills of one account at a time; 0: DefaultPerAccount
-	Waiting           int           // claims that wait at a time; 0: DefaultWaiting
-	WaitingPerAccount int           // claims of one account that wait at a time; 0: DefaultWaitingPerAccount
+	Waiting           int           // claims that may wait at a time; 0: DefaultWaiting
+	WaitingPerAccount int           // claims of one account that may wait at a time; 0: DefaultWaitingPerAccount
 	Patience          time.Duration // the longest wait of a claim; 0: DefaultPatience
 	// Pressed reports whether the heap is above its watermark: then only small claims are granted, from their reserve. It is
-	// called often and under a lock. nil: never.
+	// called often, and with a lock held. nil: never.
 	Pressed  func() bool
 	Registry prometheus.Registerer // nil: no metrics
 }
 
 // A Claim is what a fill needs.
 type Claim struct {
-	Account string // of which at most Config.PerAccount fills run
+	Account string // at most Config.PerAccount of its fills run
 	Key     string // the API key; keys of an account take turns
-	// Request names the request, if it needs several fills: they follow each other, so that few requests are half done.
+	// Request names the request if it needs several fills: they are granted consecutively, so that few requests are half done.
 	Request string
-	Bytes   int64 // the most that the fill may hold; more than the budget can ever grant counts as what it can
+	Bytes   int64 // the most that the fill may hold; capped at what the budget can ever grant
 	// Background is set for jobs, which yield to requests. They have no limit per account.
 	Background bool
 }
@@ -68,7 +68,7 @@ type Claim struct {
 // Budget is the weighted semaphore.
 type Budget struct {
 	config  Config
-	reserve int64 // of the bytes, for small claims
+	reserve int64 // part of the bytes, for small claims
 	metrics *metrics
 
 	mu         sync.Mutex // guards the fields below
@@ -102,7 +102,7 @@ func New(c Config) (*Budget, error) {
 	return b, nil
 }
 
-// Acquire waits until a claim is granted. The error is a *RefusedError, or wraps that of ctx if ctx was cancelled.
+// Acquire waits until a claim is granted. The error is a *RefusedError, or wraps that of ctx if ctx was canceled.
 func (b *Budget) Acquire(ctx context.Context, c Claim) (*Grant, error) {
 	w := b.waiter(c)
 	if reason := b.enter(w); reason != "" {
@@ -117,7 +117,7 @@ func (b *Budget) Acquire(ctx context.Context, c Claim) (*Grant, error) {
 	case <-ctx.Done():
 	}
 	switch {
-	case !b.leave(w): // the grant came at the same moment
+	case !b.leave(w): // it was granted at the same moment
 		return w.grant, nil
 	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, fmt.Errorf("wait for memory: %w", context.Cause(ctx))
@@ -125,9 +125,9 @@ func (b *Budget) Acquire(ctx context.Context, c Claim) (*Grant, error) {
 	return nil, b.refuse(reasonPatience)
 }
 
-// waiter returns a claim as the queue holds it.
+// waiter returns a claim in the form that the queue holds.
 func (b *Budget) waiter(c Claim) *waiter {
-	const small = 4 // this many of the largest small claims fit into the reserve
+	const small = 4 // how many of the largest small claims fit into the reserve
 	w := &waiter{account: c.Account, key: c.Key, request: c.Request, granted: make(chan struct{})}
 	g := &Grant{budget: b, account: c.Account, background: c.Background}
 	g.bytes = max(0, min(c.Bytes, b.config.Bytes-b.reserve))
@@ -138,7 +138,7 @@ func (b *Budget) waiter(c Claim) *waiter {
 	return w
 }
 
-// enter puts a waiter into its queue and grants what can be granted. It returns the reason if it refuses instead.
+// enter puts a waiter into its queue and grants what can be granted. If it refuses instead, it returns the reason.
 func (b *Budget) enter(w *waiter) (refusal string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,13 +155,13 @@ func (b *Budget) enter(w *waiter) (refusal string) {
 	return ""
 }
 
-// leave takes a waiter out of its queue. It reports false if the waiter was granted before.
+// leave removes a waiter from its queue. It reports false if the waiter was already granted.
 func (b *Budget) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	left := b.queue(w).remove(w)
 	if left {
-		b.dispatch() // others may have waited behind it
+		b.dispatch() // others may have been waiting behind it
 	}
 	return left
 }
@@ -173,7 +173,7 @@ func (b *Budget) queue(w *waiter) *turns {
 	return &b.requests
 }
 
-// dispatch grants all that can be granted, in turn.
+// dispatch grants everything that can be granted, in turn.
 func (b *Budget) dispatch() {
 	if b.requests.waiting+b.jobs.waiting == 0 {
 		return
@@ -189,8 +189,8 @@ func (b *Budget) dispatch() {
 	}
 }
 
-// pressedPause is the time between two looks at a heap that is above its watermark while claims wait: none of them may end meanwhile, and
-// then nothing else would grant them anything once the heap is below.
+// pressedPause is the time between two checks of a heap that is above its watermark while claims wait. If no fill ends meanwhile, only
+// these checks can grant the waiting claims once the heap has shrunk.
 const pressedPause = 100 * time.Millisecond
 
 func (b *Budget) dispatchAgain() {
@@ -222,7 +222,7 @@ func (b *Budget) grantNext(queue *turns, blocked bool) bool {
 	return false
 }
 
-// fits reports whether there is room for a grant. blocked is set if a large claim waits that came before, or the heap is above its watermark.
+// fits reports whether there is room for a grant. blocked is set if an earlier large claim waits, or the heap is above its watermark.
 func (b *Budget) fits(g *Grant, blocked bool) bool {
 	switch {
 	case b.used+g.bytes > b.config.Bytes, g.background && b.background+g.bytes > b.config.Bytes/2:
@@ -233,7 +233,7 @@ func (b *Budget) fits(g *Grant, blocked bool) bool {
 	return !blocked && b.used-b.small+g.bytes <= b.config.Bytes-b.reserve
 }
 
-// add changes the bytes in use by those of a grant.
+// add adds bytes to the usage counters that a grant counts in.
 func (b *Budget) add(g *Grant, bytes int64) {
 	b.used += bytes
 	if g.small {
@@ -244,7 +244,7 @@ func (b *Budget) add(g *Grant, bytes int64) {
 	}
 }
 
-// A Grant is a part of the budget. It is for one fill.
+// A Grant is a part of the budget, for one fill.
 type Grant struct {
 	budget            *Budget
 	account           string
@@ -253,8 +253,8 @@ type Grant struct {
 	released          bool // guarded by budget.mu
 }
 
-// Shrink gives back all but a number of bytes, when it is known that the fill needs no more. More bytes than the grant has
-// change nothing.
+// Shrink returns all but the given bytes to the budget, once it is known that the fill needs no more. A number larger than the
+// grant changes nothing.
 func (g *Grant) Shrink(bytes int64) {
 	b := g.budget
 	b.mu.Lock()

@@ -46,7 +46,7 @@ func newLine(t *testing.T, c Config) *line {
 	return &line{t: t, budget: newBudget(t, c), grants: map[string]*Grant{}, errs: map[string]error{}}
 }
 
-// wait lets a claim wait, after those that wait already.
+// wait makes a claim wait, after those that are already waiting.
 func (l *line) wait(ctx context.Context, name string, c Claim) {
 	l.t.Helper()
 	go func() {
@@ -257,7 +257,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 			t.Errorf("refused: %v", l.errs)
 		}
 		l.release("a0")
-		// One that was granted waits no more, and jobs count as requests do.
+		// A granted claim no longer waits, and jobs count like requests.
 		for _, name := range []string{"a4", "a5", "j1"} {
 			l.wait(t.Context(), name, Claim{Account: name[:1], Bytes: 350, Background: name[0] == 'j'})
 		}
@@ -345,7 +345,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// The last fill may end while the heap is above its watermark. Nothing but the garbage collector happens after that.
+// The last fill may end while the heap is above its watermark. After that, only garbage collection happens.
 func TestClaimsAreGrantedOnceTheHeapIsBelowItsWatermarkAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func newMetrics(registry prometheus.Registerer, b *Budget) (*metrics, error) {
 		})
 	}
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sara_fills_refused_total",
-		Help: "Fills that could not start, by reason: too many waited, it waited too long, or the heap is above its watermark."}, []string{"reason"})
+		Help: "Fills that could not start, by reason: too many were waiting, it waited too long, or the heap was above its watermark."}, []string{"reason"})
 	m := &metrics{refused: make(map[string]prometheus.Counter)}
 	for _, reason := range []string{reasonQueue, reasonPatience, reasonMemory} {
 		m.refused[reason] = refused.WithLabelValues(reason)
@@ -31,7 +31,7 @@ func newMetrics(registry prometheus.Registerer, b *Budget) (*metrics, error) {
 	for _, collector := range []prometheus.Collector{
 		refused,
 		gauge("sara_fill_bytes_in_flight", "Bytes that running fills may hold.", func() float64 { return float64(b.used) }),
-		gauge("sara_fills_waiting", "Fills that wait for memory.", func() float64 { return float64(b.requests.waiting + b.jobs.waiting) }),
+		gauge("sara_fills_waiting", "Fills waiting for memory.", func() float64 { return float64(b.requests.waiting + b.jobs.waiting) }),
 	} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("register the metrics of fills: %w", err)

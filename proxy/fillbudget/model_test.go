@@ -49,7 +49,7 @@ func (m *model) add(id int, c Claim) {
 	m.waiting = append(m.waiting, &modelClaim{id: id, claim: c, held: m.size(c)})
 }
 
-// touch moves an account and a key to the end of their queues: after a turn, or when they have just begun to wait.
+// touch moves an account and a key to the end of their queues: after a turn, or when they begin to wait.
 func (m *model) touch(c Claim, served bool) {
 	m.turn++
 	lane := fmt.Sprint(c.Background, c.Account)
@@ -123,7 +123,7 @@ func (m *model) fits(w *modelClaim, blocked bool) bool {
 	return !blocked && all-small+w.held <= m.bytes-m.bytes/8
 }
 
-// grant grants what can be granted and returns the ids.
+// grant grants what can be granted and returns the IDs.
 func (m *model) grant() (ids []int) {
 	for w := m.next(); w != nil; w = m.next() {
 		m.waiting = slices.DeleteFunc(m.waiting, func(o *modelClaim) bool { return o == w })
@@ -216,7 +216,7 @@ func FuzzBudget(f *testing.F) {
 			}
 		}
 		for _, w := range waiting {
-			if !b.leave(w) { // it was granted when another left
+			if !b.leave(w) { // it was granted when another one left
 				w.grant.Release()
 			}
 		}
@@ -229,7 +229,7 @@ func FuzzBudget(f *testing.F) {
 	})
 }
 
-// size returns the bytes of a claim. Small ones are often the largest that are, four of which fill the reserve. With odd seeds most are small.
+// size returns the bytes of a claim. Small ones often have the largest size of which four fill the reserve. With odd seeds most are small.
 func size(random *rand.Rand, seed uint64) int64 {
 	sizes := []int64{32, 300, 1200}
 	if seed%2 == 1 {
@@ -242,7 +242,7 @@ func size(random *rand.Rand, seed uint64) int64 {
 	return random.Int64N(most)
 }
 
-// pick returns one of the ids.
+// pick returns one of the IDs.
 func pick(random *rand.Rand, from map[int]*waiter) int {
 	var ids []int
 	for id := range from {

@@ -4,12 +4,12 @@ import "time"
 
 // Why a claim is refused, the values of a label of the metrics.
 const (
-	reasonQueue    = "queue"    // too many wait already
+	reasonQueue    = "queue"    // too many are already waiting
 	reasonPatience = "patience" // it waited too long
 	reasonMemory   = "memory"   // the heap is above its watermark
 )
 
-// retryAfter is when a refused fill may be tried again. A fill takes a second or a few.
+// retryAfter is when a refused fill may be retried. A fill takes a few seconds at most.
 const retryAfter = 5 * time.Second
 
 // RefusedError is a claim that was refused. Nothing was spent on its fill.

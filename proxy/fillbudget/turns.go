@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A waiter is a claim that waits.
+// A waiter is a waiting claim.
 type waiter struct {
 	account, key string
 	request      string // "": none
@@ -13,27 +13,27 @@ type waiter struct {
 	granted      chan struct{} // closed once the grant is made
 }
 
-// turns are the claims that wait, in two levels of round robin: accounts, and the keys of an account. After a turn, both go to
-// the end. The queues are short (Config.Waiting), so slices do.
+// turns are the waiting claims, in two levels of round robin: accounts, and the keys of an account. After a turn, both go to
+// the end. The queues are short (Config.Waiting), so slices suffice.
 type turns struct {
 	accounts []*account
 	waiting  int
 }
 
-// account has the claims of an account that wait, of which there is at least one.
+// account has the waiting claims of an account, at least one.
 type account struct {
 	name    string
 	keys    []*key
 	waiting int
 }
 
-// key has the claims of a key that wait, of which there is at least one.
+// key has the waiting claims of a key, at least one.
 type key struct {
 	name   string
 	claims []*waiter
 }
 
-// of returns how many claims of an account wait.
+// of returns how many claims of an account are waiting.
 func (t *turns) of(name string) int {
 	if i := t.index(name); i >= 0 {
 		return t.accounts[i].waiting
@@ -67,7 +67,7 @@ func (t *turns) push(w *waiter) {
 	t.waiting++
 }
 
-// next yields the next claim of each account, in turn. A loop that takes or removes one must end.
+// next yields the next claim of each account in turn. A loop that takes or removes one must end.
 func (t *turns) next() iter.Seq[*waiter] {
 	return func(yield func(*waiter) bool) {
 		for _, a := range t.accounts {
@@ -78,7 +78,7 @@ func (t *turns) next() iter.Seq[*waiter] {
 	}
 }
 
-// take removes a claim that next has yielded, and moves its account and its key to the end. If the key has another claim of the
+// take removes a claim that next has yielded, and moves its account and its key to the end. If the key has another claim for the
 // same request, that one is its next, and the key stays in front.
 func (t *turns) take(w *waiter) {
 	t.remove(w)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// watermark is the part of the memory limit, in percent, above which the live heap admits no fill.
+// watermark is the percentage of the memory limit above which the live heap admits no fill.
 const watermark = 85
 
 // HeapWatermark returns a Config.Pressed: whether the live heap is above 85 % of the memory limit. It reads the heap at most
-// every 100 ms. While the heap is above, it collects garbage once a second, since without fills there may be little other
-// reason to.
+// every 100 ms. While the heap is above, it collects garbage once a second, since without fills there may be little else
+// to trigger a collection.
 func HeapWatermark(limit int64, live func() uint64) func() bool {
 	const readEvery, collectEvery = 100 * time.Millisecond, time.Second
 	var mu sync.Mutex // guards the variables below
