@@ -59,7 +59,7 @@ func gunzip(t *testing.T, compressed []byte) []byte {
 // testAnswersPass compares answers through nginx with those of a replica.
 func (w *world) testAnswersPass(t *testing.T) {
 	queries := "/v1/properties/shop.example/queries"
-	w.get(t, "red", queries) // so that both of the following answers come from sara's cache
+	w.get(t, "red", queries) // so both of the following answers come from sara's cache
 	tag := w.get(t, "red", queries).header.Get("ETag")
 	if tag == "" {
 		t.Fatal("sara sends no ETag")
@@ -193,7 +193,7 @@ func wantAddressesKept(t *testing.T, base string, guesser, neighbour *http.Clien
 	}
 }
 
-// guessedKey returns an unknown key that has the form of one.
+// guessedKey returns an unknown key in the format of a real one.
 func guessedKey(i int) string {
 	return "sara_live_" + strings.NewReplacer("0", "A", "1", "B", "8", "I", "9", "J").Replace(fmt.Sprintf("%052d", i))
 }
@@ -245,10 +245,10 @@ func (w *world) testReplicasEnd(t *testing.T) {
 	}
 }
 
-// testLogs checks that the log has all answers, with their request ids, and nothing that clients sent.
+// testLogs checks that the log has all answers, with their request IDs, and nothing that clients sent.
 func (w *world) testLogs(t *testing.T) {
 	id := w.get(t, "", "/v1/me").header.Get("X-Request-Id")
-	w.asker.CloseIdleConnections() // nginx would wait for requests on unused connections
+	w.asker.CloseIdleConnections() // otherwise nginx would wait for requests on unused connections
 	access, errorLog := w.cdn.logs()
 	secrets := append(slices.Collect(maps.Values(w.keys)), "Bearer", "sara_live_", "secretive", "filters", "shop.example", "203.0.113.")
 	for _, secret := range secrets {

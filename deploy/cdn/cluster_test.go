@@ -9,7 +9,7 @@ import (
 // clusterOverlay has the listener and the upstream of nginx on Kubernetes.
 const clusterOverlay = "../kubernetes/overlays/nginx"
 
-// startClusterCDN runs nginx with the files that its pods on Kubernetes mount. The first address takes the place of the Service.
+// startClusterCDN runs nginx with the files that its pods on Kubernetes mount. The first address stands in for the Service.
 func startClusterCDN(t *testing.T, replicas [2]string) *cdn {
 	t.Helper()
 	program := findNginx(t)
@@ -24,8 +24,8 @@ func startClusterCDN(t *testing.T, replicas [2]string) *cdn {
 	return c
 }
 
-// Behind a Service, a GET that a pod does not answer goes to the next one. The Service's address gets the next request, too, however many
-// pods did not answer before.
+// Behind a Service, a GET that one pod does not answer goes to the next one. The Service's address also gets the next request, however
+// many pods failed to answer before.
 func TestNginxOnKubernetes(t *testing.T) {
 	o := newOriginBehind(t, startClusterCDN)
 	var silent atomic.Int64 // requests that get no answer

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLimits runs nginx with the limits of one client as they are. Another load balancer in front of it names the client, so that
-// clients can have IPv6 addresses, of which a machine may have none.
+// TestLimits runs nginx with the unchanged limits of one client. Another load balancer in front of it names the client, so
+// clients can have IPv6 addresses, which the machine may lack.
 func TestLimits(t *testing.T) {
 	const status = "limit_req_status  429;"
 	o := newOriginBehind(t, func(t *testing.T, replicas [2]string) *cdn {
@@ -25,7 +25,7 @@ func TestLimits(t *testing.T) {
 // clientField is the header field in which the load balancer at 127.0.0.5 names the client.
 const clientField = "X-Test-Client"
 
-// flood sends n requests from an address at once, and returns how many are refused.
+// flood sends n concurrent requests from an address, and returns how many are refused.
 func (o *origin) flood(t *testing.T, n int, address string, headers ...string) (refused int) {
 	t.Helper()
 	asker := client(address)

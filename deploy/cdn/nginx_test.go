@@ -1,4 +1,4 @@
-// Package cdn_test runs nginx with the configuration of this folder, in front of replicas of sara, and in front of test servers
+// Package cdn_test runs nginx with the configuration in this folder, in front of replicas of sara, and in front of test servers
 // that behave as sara seldom does.
 package cdn_test
 
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// patience bounds every wait: far above the usual duration, far below the timeout of the test.
+// patience bounds every wait: far above the usual duration, far below the test's timeout.
 const patience = 30 * time.Second
 
 // A cdn is a running nginx, or Caddy.
@@ -44,12 +44,12 @@ type cdn struct {
 // addresses and paths.
 func startCDN(t *testing.T, replicas [2]string) *cdn {
 	t.Helper()
-	// The limits of one client would end the other tests, which are one.
+	// With one client's limits, the other tests would fail: they all are one client.
 	return startLimitedCDN(t, replicas, "rate=50r/s", "rate=50000r/s", "rate=20r/s", "rate=20000r/s", "burst=200", "burst=5000", "burst=100",
 		"burst=5000", "limit_conn connections 100", "limit_conn connections 5000")
 }
 
-// startLimitedCDN is startCDN with changes of nginx.conf.
+// startLimitedCDN is startCDN with changes to nginx.conf.
 func startLimitedCDN(t *testing.T, replicas [2]string, limits ...string) *cdn {
 	t.Helper()
 	program := findNginx(t)
@@ -65,7 +65,7 @@ func startLimitedCDN(t *testing.T, replicas [2]string, limits ...string) *cdn {
 	return c
 }
 
-// startNginx runs nginx with nginx.conf of its folder.
+// startNginx runs nginx with the nginx.conf in its folder.
 func (c *cdn) startNginx(program, address string) {
 	c.t.Helper()
 	// Workers run as this user, because no other user can enter the test's folder.
@@ -107,7 +107,7 @@ func findNginx(t *testing.T) string {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	// Below the ports that the kernel gives to connections: between here and the start of nginx, one of those could be taken.
+	// Below the ephemeral ports: the kernel could give one of those to a connection before nginx starts.
 	const first, end, attempts = 10_000, 32_000, 100
 	var err error
 	for range attempts {
@@ -202,7 +202,7 @@ func poll(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// logs stops nginx gracefully, so that all answers are logged, and returns its logs.
+// logs stops nginx gracefully, so all answers are logged, and returns its logs.
 func (c *cdn) logs() (access, errorLog string) {
 	c.t.Helper()
 	if err := c.process.Process.Signal(syscall.SIGQUIT); err != nil {

@@ -29,7 +29,7 @@ func TestUnitFileIsValid(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
-	// The program has to exist.
+	// The program must exist.
 	unit := strings.ReplaceAll(string(text), "/usr/local/bin/sara", "/bin/true")
 	file := filepath.Join(t.TempDir(), "sara.service")
 	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
@@ -136,7 +136,7 @@ func (m *machine) serve() (stop func()) {
 	}
 }
 
-// TestOneMachine walks through deploy/onemachine/README.md: the first account, TLS, a backup while sara serves, and the return to it.
+// TestOneMachine walks through deploy/onemachine/README.md: the first account, TLS, a backup while sara is running, and a rollback to it.
 func TestOneMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs sara, nginx and Caddy")

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// An origin takes the place of two replicas, and behaves as sara seldom does.
+// An origin stands in for two replicas, and behaves as sara seldom does.
 type origin struct {
 	cdn      *cdn
 	asker    *http.Client
@@ -103,7 +103,7 @@ func (o *origin) testRequest(t *testing.T) {
 	}
 }
 
-// testMessages posts to /mcp, whose body is as long as sara reads there, and to a path that takes none.
+// testMessages posts to /mcp, with the longest body that sara reads there, and to a path that accepts none.
 func (o *origin) testMessages(t *testing.T) {
 	const most = 32 << 10
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func (o *origin) testRefusals(t *testing.T) {
 	}
 }
 
-// testNoCollapsing answers no request before all of them, each with another key, have arrived.
+// testNoCollapsing answers no request until all of them, each with a different key, have arrived.
 func (o *origin) testNoCollapsing(t *testing.T) {
 	const keys = 12
 	for _, path := range []string{"/v1/me", openAPI} {
@@ -236,7 +236,7 @@ func (o *origin) testNotKept(t *testing.T) {
 	}
 }
 
-// testKeysPassTheCache makes sure that an answer under a key neither gets into the cache nor comes from there.
+// testKeysPassTheCache makes sure that an answer for a key neither gets into the cache nor comes from it.
 func (o *origin) testKeysPassTheCache(t *testing.T) {
 	o.answers(func(_ int, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=300")

@@ -31,7 +31,7 @@ func (a answer) wantEnvelope(t *testing.T, status int, code string) {
 	}
 	for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8", "Cache-Control": "private, no-store",
 		"Vary": "Authorization, Accept-Encoding", "X-Content-Type-Options": "nosniff", "X-Cache": "bypass"} {
-		// An operation with rows varies by Accept too; the proxy's own refusals do not know the operation.
+		// An operation with rows also varies by Accept; the proxy's own refusals do not know the operation.
 		if got := strings.Replace(a.header.Get(name), "Authorization, Accept, ", "Authorization, ", 1); got != want {
 			t.Errorf("%d: %s is %q, want %q", a.status, name, got, want)
 		}
@@ -77,7 +77,7 @@ func (w *world) testLongURL(t *testing.T) {
 	if a.header.Get("Server") != "sara" {
 		t.Error("the error does not come from sara")
 	}
-	// nginx rejects requests that sara would close the connection for, so that no replica is marked as failed.
+	// nginx rejects requests for which sara would close the connection, so no replica is marked as failed.
 	for range 8 {
 		w.get(t, "red", ofLength(40<<10)).wantEnvelope(t, http.StatusRequestURITooLong, "REQUEST_TOO_LARGE")
 		w.get(t, "red", "/v1/me", "X-Long", strings.Repeat("x", 31<<10)).wantEnvelope(t, http.StatusRequestHeaderFieldsTooLarge, "REQUEST_TOO_LARGE")

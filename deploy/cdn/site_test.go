@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// domain is the one that the files of deploy/onemachine have, for the reader to replace.
+// domain is the placeholder in the files of deploy/onemachine, for the reader to replace.
 const domain = "api.example.com"
 
 // startNginxSite runs nginx with nginx-site.conf in front of the machine.
@@ -35,8 +35,8 @@ func (m *machine) startNginxSite(t *testing.T) *cdn {
 	return c
 }
 
-// startCaddySite runs Caddy with the Caddyfile in front of the machine. Global options come before it, so that Caddy listens on this
-// machine only, and an authority of its own signs the certificate.
+// startCaddySite runs Caddy with the Caddyfile in front of the machine. Global options are put before it, so that Caddy listens only on
+// this machine, and its own authority signs the certificate.
 func (m *machine) startCaddySite(t *testing.T) *cdn {
 	t.Helper()
 	program, err := exec.LookPath("caddy")
@@ -71,7 +71,7 @@ func newSite(t *testing.T, secure string) *cdn {
 	return &cdn{t: t, folder: t.TempDir(), secureAddress: secure, secure: "https://" + domain, ended: make(chan struct{})}
 }
 
-// siteClient returns a client that connects from a loopback address to the site, whatever host it asks for.
+// siteClient returns a client that connects to the site from a loopback address, whatever host it asks for.
 func (c *cdn) siteClient(from string) *http.Client {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	return &http.Client{Timeout: patience, Transport: &http.Transport{
@@ -84,7 +84,7 @@ func (c *cdn) siteClient(from string) *http.Client {
 	}}
 }
 
-// wantSite checks what clients of the domain get. No other client may have the addresses of the guesser and its neighbour.
+// wantSite checks what clients of the domain get. No other clients may use the addresses of the guesser and its neighbour.
 func (c *cdn) wantSite(m *machine, key, guesser, neighbour string) {
 	t := c.t
 	t.Helper()
@@ -119,8 +119,8 @@ func (c *cdn) wantSite(m *machine, key, guesser, neighbour string) {
 	wantAddressesKept(t, c.secure, c.siteClient(guesser), c.siteClient(neighbour))
 }
 
-// wantMCP checks that agents can send their longest messages under the domain, and under no other name: the page of a stranger whose
-// name leads to this machine must get nothing.
+// wantMCP checks that agents can send their longest messages to the domain, and to no other name: a stranger's page whose name resolves
+// to this machine must get nothing.
 func (c *cdn) wantMCP(asker *http.Client, key string) {
 	c.t.Helper()
 	const longest = 32 << 10

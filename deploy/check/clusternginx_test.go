@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Clients reach nginx over TLS, and nothing else; only nginx reaches sara's API.
+// Clients reach only nginx, over TLS; only nginx reaches sara's API.
 func TestNginxInTheClusterIsTheOnlyWayToTheAPI(t *testing.T) {
 	manifests := render(t, "../kubernetes/overlays/nginx")
 	for _, service := range all(manifests, "Service") {

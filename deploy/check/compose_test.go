@@ -27,7 +27,7 @@ func loadCompose(text string) (*types.Project, error) {
 	return loader.LoadWithContext(context.Background(), types.ConfigDetails{
 		WorkingDir:  folder,
 		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(folder, "compose.yaml"), Content: []byte(text)}},
-		Environment: types.Mapping{}, // it must work without any
+		Environment: types.Mapping{}, // it must work without any variables
 	}, func(o *loader.Options) { o.Profiles = []string{"*"} })
 }
 
@@ -175,7 +175,7 @@ func testComposeFits(t *testing.T, binary string) {
 	}
 }
 
-// TestCountersAndRowsHaveARedisEach checks that the Redis of the counters never loses any, and that each has the memory for what
+// TestCountersAndRowsHaveARedisEach checks that the counters' Redis never loses any, and that each has enough memory for what
 // it holds, and for a copy-on-write fork or the buffers of its clients.
 func TestCountersAndRowsHaveARedisEach(t *testing.T) {
 	services := compose(t).Services
@@ -266,7 +266,7 @@ func testSecrets(t *testing.T, binary string) {
 	}
 }
 
-// testInterruptedSecrets checks that a start gives sara the settings that an interrupted one has left to root.
+// testInterruptedSecrets checks that a start gives sara the settings that an interrupted one left owned by root.
 func testInterruptedSecrets(t *testing.T, folder string, run func()) {
 	t.Helper()
 	file := filepath.Join(folder, "sara", "sara.yaml")
@@ -281,7 +281,7 @@ func testInterruptedSecrets(t *testing.T, folder string, run func()) {
 	}
 }
 
-// testAccessControl checks that a Redis has the user of its list in deploy/redis, with the password of sara's setting.
+// testAccessControl checks that a Redis has the user of its list in deploy/redis, with the password from sara's setting.
 func testAccessControl(t *testing.T, folder, list, url string) {
 	t.Helper()
 	users := readFile(t, filepath.Join(folder, "users.acl"))
@@ -295,7 +295,7 @@ func testAccessControl(t *testing.T, folder, list, url string) {
 	}
 }
 
-// testOlderSecrets checks that a set of a version without a Redis of cached rows and without access control gets both, and keeps
+// testOlderSecrets checks that a set from a version without a Redis for cached rows and without access control gets both, and keeps
 // everything else.
 func testOlderSecrets(t *testing.T, folder, settings string, run func()) {
 	t.Helper()

@@ -20,7 +20,7 @@ func (m manifest) text(path ...string) string {
 	return value
 }
 
-// program returns the program to which the object belongs.
+// program returns the program that the object belongs to.
 func (m manifest) program() string {
 	labels, _ := m.at("metadata", "labels").(map[string]any)
 	program, _ := labels["app.kubernetes.io/name"].(string)
@@ -37,7 +37,7 @@ func (m manifest) at(path ...string) any {
 	return value
 }
 
-// render returns the objects that kubectl apply -k sends.
+// render returns the objects that kubectl apply -k would send.
 func render(t *testing.T, folder string) []manifest {
 	t.Helper()
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
@@ -132,7 +132,7 @@ func TestInvalidManifestsAreRejected(t *testing.T) {
 		"none of the allowed types")
 }
 
-// only returns the only object of a kind that belongs to sara itself.
+// only returns the only object of a kind that belongs to sara.
 func only(t *testing.T, manifests []manifest, kind string) manifest {
 	t.Helper()
 	return onlyOf(t, manifests, "sara", kind)

@@ -127,7 +127,7 @@ func testMetrics(t *testing.T, binary string) {
 	testWrongQueries(t, known)
 }
 
-// startWithRedis starts a server with a Redis, and returns its admin URL once it has the metrics of that.
+// startWithRedis starts a server with a Redis, and returns its admin URL once it exports that Redis's metrics.
 func startWithRedis(t *testing.T, binary string, world demo) (admin string) {
 	t.Helper()
 	lines := start(t, binary, 2, []string{"SARA_LISTEN=127.0.0.1:0", "SARA_ADMIN_LISTEN=127.0.0.1:0", "SARA_DATABASE_URL=sqlite:sara.db",
@@ -189,7 +189,7 @@ func provoke(t *testing.T, world demo) {
 	t.Errorf("%d requests without a 429", most)
 }
 
-// promtool runs the checker of Prometheus.
+// promtool runs Prometheus' checker.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {

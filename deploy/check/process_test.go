@@ -8,7 +8,7 @@ import (
 	"sara/cmd/sara/saratest"
 )
 
-// TestSara checks against the binary what deployments rely on.
+// TestSara checks with the binary what deployments rely on.
 func TestSara(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs sara")

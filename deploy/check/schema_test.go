@@ -16,7 +16,7 @@ import (
 const (
 	// kubernetesVersion is the version of the schemas.
 	kubernetesVersion = "1.30"
-	// schemaModule has the schemas as files. It is not in go.mod, because no package of it is compiled.
+	// schemaModule has the schemas as files. It is not in go.mod, because none of its packages is compiled.
 	schemaModule = "sigs.k8s.io/kubectl-validate@v0.0.4"
 	schemaSum    = "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="
 )
@@ -38,7 +38,7 @@ type kind struct {
 	Group, Version, Kind string
 }
 
-// schemas has those of one group and version, by name.
+// schemas are the schemas of one group and version, by name.
 type schemas map[string]*schema
 
 // readSchemas reads the schemas of a group and version, such as apps/v1 or v1.
@@ -90,7 +90,7 @@ func (s schemas) of(k kind) *schema {
 	return nil
 }
 
-// check returns an error for unknown and missing fields, and for values of another type.
+// check returns an error for unknown and missing fields, and for values of the wrong type.
 func (s schemas) check(of *schema, value any, at string) error {
 	switch {
 	case of.Ref != "":

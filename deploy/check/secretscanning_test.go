@@ -60,7 +60,7 @@ func TestPublishedPatternMatchesKeys(t *testing.T) {
 	}
 }
 
-// verify.py accepts every key, and no key of which one character is different.
+// verify.py accepts every key, and no key with one character changed.
 func TestPublishedChecksum(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -77,7 +77,7 @@ func TestPublishedChecksum(t *testing.T) {
 	keys := newKeys()
 	for i, key := range keys {
 		line(key, true)
-		if first := i == len(keys)-1; !first { // which has no checksum
+		if first := i == len(keys)-1; !first { // the last key has no checksum
 			at := len(key) - 1 - i%59
 			line(key[:at]+string('A'+(key[at]-'A'+1)%2)+key[at+1:], false)
 		}
@@ -107,7 +107,7 @@ func TestGitleaksFindsKeys(t *testing.T) {
 	keys := newKeys()
 	scan := exec.Command(gitleaks, "stdin", "--no-banner", "--redact", "--verbose", "--config", config)
 	scan.Stdin = strings.NewReader(strings.Join(keys, "\n") + "\n" + sampleKey(t) + "\nsara_live_" + strings.Repeat("A", 52) + "\n")
-	out, _ := scan.CombinedOutput() // its status is that there are any
+	out, _ := scan.CombinedOutput() // its status only shows that it found any
 	if found := strings.Count(string(out), "sara-api-key"); found != len(keys) {
 		t.Errorf("gitleaks finds %d of %d keys:\n%s", found, len(keys), out)
 	}

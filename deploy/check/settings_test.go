@@ -35,14 +35,14 @@ func bytesOf(t *testing.T, text string) int64 {
 	return n
 }
 
-// isPinned reports whether an image has a tag that begins with its version, or a digest.
+// isPinned reports whether an image has a digest, or a tag that begins with a version.
 func isPinned(image string) bool {
 	name, digest, _ := strings.Cut(image, "@")
 	if digest != "" {
 		return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(digest)
 	}
 	_, tag, _ := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
-	return regexp.MustCompile(`^v?[0-9]+\.[0-9]+`).MatchString(tag) || image == "sara:local" // which is built here, or replaced by an overlay
+	return regexp.MustCompile(`^v?[0-9]+\.[0-9]+`).MatchString(tag) || image == "sara:local" // built here, or replaced by an overlay
 }
 
 func TestImagesAreToldApartByTheirPin(t *testing.T) {
@@ -59,7 +59,7 @@ func TestImagesAreToldApartByTheirPin(t *testing.T) {
 	}
 }
 
-// Each image is named in one place, so that an update cannot forget one.
+// Each image is named in one place, so an update cannot miss one.
 func TestImagesAreNamedOnce(t *testing.T) {
 	seen := make(map[string]string)
 	for _, file := range []string{dockerfile, composeFile, "../kubernetes/base/deployment.yaml", "../kubernetes/base/kustomization.yaml"} {
@@ -77,7 +77,7 @@ func TestImagesAreNamedOnce(t *testing.T) {
 	}
 }
 
-// settingNames returns the settings in the help of the server, and of the commands with settings of their own.
+// settingNames returns the settings in the help of the server, and of the commands that have their own settings.
 func settingNames(t *testing.T, binary string) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)
@@ -130,7 +130,7 @@ func testSettings(t *testing.T, binary string) {
 	}
 }
 
-// testAccepted runs sara serve --check with the settings of a deployment, except for the database and the archive, which are
+// testAccepted runs sara serve --check with a deployment's settings, except for the database and the archive, which are
 // local.
 func testAccepted(t *testing.T, binary string, environment map[string]string) {
 	t.Helper()

@@ -31,7 +31,7 @@ func TestClientsOfTheDocument(t *testing.T) {
 	world := startDemo(t, sara)
 	t.Run("Go", func(t *testing.T) {
 		t.Parallel()
-		// Unlike go run, go tool ignores GOFLAGS, so that it would compile the standard library once more than the gate does.
+		// Unlike go run, go tool ignores GOFLAGS, so it would compile the standard library again.
 		run(t, "no Go client can be generated from the document", ".", nil,
 			"go", "run", "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen", "-config", "golang/api/generate.yaml", document)
 		run(t, "the generated Go client does not compile, or its caller does not fit it", ".", nil,

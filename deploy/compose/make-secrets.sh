@@ -1,6 +1,6 @@
 #!/bin/sh
 # Generates the passwords that the services of compose.yaml share and the key of the stored credentials, unless they exist. Each
-# goes only to the services that need it, in their own volume. Nothing is printed. Also creates the archive's bucket.
+# goes only to the services that need it, in their own volumes. Nothing is printed. It also creates the archive's bucket.
 set -eu
 umask 077
 lists=${2:-/lists}
@@ -38,7 +38,7 @@ EOF
 	mv sara/sara.yaml.part sara/sara.yaml
 fi
 
-# A set of an older version lacks the Redis of cached rows. The settings are replaced as a whole.
+# A set from an older version lacks the Redis for cached rows. The settings are replaced as a whole.
 if ! grep -q '^redis_cache_url:' sara/sara.yaml; then
 	cache=$(random)
 	chmod 0700 redis-cache sara
@@ -50,8 +50,8 @@ if ! grep -q '^redis_cache_url:' sara/sara.yaml; then
 	mv -f sara/sara.yaml.part sara/sara.yaml
 fi
 
-# Each Redis has one user, sara, that may do what sara needs (deploy/redis), with the password of redis.conf. The lists of a new version
-# replace those of an older one, under which sara used the default user.
+# Each Redis has one user, sara, with only the rights that sara needs (deploy/redis) and the password in redis.conf. The lists replace those
+# of an older version, in which sara used the default user.
 restrict() {
 	hash=$(cut -d' ' -f2 "$1/redis.conf" | tr -d '\n' | sha256sum | cut -d' ' -f1)
 	chmod 0700 "$1"
@@ -67,5 +67,5 @@ if grep -q '://:' sara/sara.yaml; then
 	mv -f sara/sara.yaml.part sara/sara.yaml
 fi
 
-# Also where an earlier run was interrupted right before this.
+# Even if an earlier run was interrupted right before this.
 give sara 65532:65532

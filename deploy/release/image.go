@@ -19,8 +19,8 @@ import (
 // owner is the user and the group of the image's process.
 const owner = 65532
 
-// image writes the image for the Linux platforms as an OCI layout: one index, tagged with the version. It is the same as that of the
-// Dockerfile; a test compares them.
+// image writes the image for the Linux platforms as an OCI layout: one index, tagged with the version. It is equivalent to the
+// Dockerfile's; a test compares them.
 func (r *release) image(binaries map[platform]string) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platforms() {
@@ -42,7 +42,7 @@ func (r *release) image(binaries map[platform]string) error {
 	return place.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.Version}))
 }
 
-// imageOf returns the image for a platform: a layer of what hardly changes, and one of the binary.
+// imageOf returns the image for a platform: a layer with what rarely changes, and one with the binary.
 func (r *release) imageOf(p platform, binary string) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	files, err := r.surroundings()
@@ -72,7 +72,7 @@ func (r *release) imageOf(p platform, binary string) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// surroundings are the files of the image beside the binary.
+// surroundings are the files of the image other than the binary.
 func (r *release) surroundings() ([]file, error) {
 	certificates, err := os.ReadFile(r.Certificates)
 	if err != nil {

@@ -2,9 +2,9 @@
 //
 //	cd deploy && go run ./release v1.2.3 ../dist
 //
-// The folder, which must not exist yet, gets an archive of the binary for each platform, its software bill of materials, the image for
-// the Linux platforms as an OCI layout (image/), and SHA256SUMS. It needs no Docker. The same source and toolchain give the same bytes, as
-// all times are that of the commit; those of the image also depend on the certificate authorities of the machine, which it contains.
+// The folder, which must not exist yet, gets an archive of the binary for each platform, its SBOM, the image for the Linux platforms as an
+// OCI layout (image/), and SHA256SUMS. It needs no Docker. The same source and toolchain produce the same bytes, because all times are that
+// of the commit; those of the image also depend on the build machine's certificate authorities, which it contains.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// A platform is an operating system and an architecture by their names in Go.
+// A platform is an operating system and an architecture, by their Go names.
 type platform struct{ OS, Arch string }
 
 func (p platform) String() string { return p.OS + "_" + p.Arch }
@@ -29,7 +29,7 @@ func platforms() []platform {
 	return []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 }
 
-// A release is what is built, and where.
+// A release is what to build, and where.
 type release struct {
 	Version      string // v1.2.3
 	Revision     string
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(r.pack(binaries), os.RemoveAll(folder))
 }
 
-// readCommit refuses changes that are in no commit: a release must be reproducible from its revision.
+// readCommit refuses uncommitted changes: a release must be reproducible from its revision.
 func (r *release) readCommit(ctx context.Context) error {
 	changes, err := r.git(ctx, "status", "--porcelain")
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *release) compile(ctx context.Context, p platform, path string) error {
 	if err != nil {
 		return err
 	}
-	// The linker drops debug information (-s -w): not to generate it saves a fifth of the time.
+	// The linker drops debug information (-s -w): not generating it saves a fifth of the time.
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", flags,
 		"-o", path, "./cmd/sara")
 	build.Dir, build.Stderr = r.Root, os.Stderr
@@ -123,7 +123,7 @@ func (r *release) compile(ctx context.Context, p platform, path string) error {
 	return nil
 }
 
-// bill writes the software bill of materials of a binary.
+// bill writes the SBOM of a binary.
 func (r *release) bill(ctx context.Context, p platform, binary string) error {
 	list := exec.CommandContext(ctx, "go", "run", "./sbom", binary, r.Version)
 	list.Dir, list.Stderr = filepath.Join(r.Root, "deploy"), os.Stderr
@@ -134,5 +134,5 @@ func (r *release) bill(ctx context.Context, p platform, binary string) error {
 	return os.WriteFile(filepath.Join(r.Out, r.name(p)+".cdx.json"), out, 0o644)
 }
 
-// name is the name of the files for a platform, without the ending.
+// name returns the name of the files for a platform, without the extension.
 func (r *release) name(p platform) string { return "sara_" + r.Version + "_" + p.String() }

@@ -32,7 +32,7 @@ func (r *release) pack(binaries map[platform]string) error {
 	return r.sum()
 }
 
-// check returns an error if a binary is not one for a platform.
+// check returns an error if a binary is not for the given platform.
 func check(p platform, path string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *release) archive(p platform, binary string) error {
 	return os.WriteFile(filepath.Join(r.Out, r.name(p)+".tar.gz"), packed.Bytes(), 0o644)
 }
 
-// A file is one of an archive or of an image, or a folder without content.
+// A file is a file of an archive or of an image, or an empty folder.
 type file struct {
 	name    string
 	mode    fs.FileMode
@@ -86,7 +86,7 @@ type file struct {
 	content []byte
 }
 
-// tar returns an archive of the files by name.
+// tar returns an archive of the files, ordered by name.
 func (r *release) tar(files []file) ([]byte, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var text bytes.Buffer
@@ -111,7 +111,7 @@ func (r *release) tar(files []file) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// sum writes the SHA-256 of every file of the release, for sha256sum -c. Those of the image name each other by their own.
+// sum writes the SHA-256 of every file of the release, for sha256sum -c. The image's files name each other by their own.
 func (r *release) sum() error {
 	sums := make(map[string]string)
 	err := filepath.WalkDir(r.Out, func(path string, entry fs.DirEntry, err error) error {

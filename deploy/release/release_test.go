@@ -25,8 +25,8 @@ import (
 	"sara/cmd/sara/saratest"
 )
 
-// A release of the binary that the other tests use has archives, an image and checksums that are right, and what is in them runs. The
-// binary for the other architecture is this test's under another name: to compile a second one would take minutes.
+// A release of the binary that the other tests use has correct archives, image and checksums, and its contents run. The binary for
+// the other architecture is this test's own under another name, because compiling a second one would take minutes.
 func TestReleaseIsComplete(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs a binary for Linux")
@@ -104,7 +104,7 @@ func checkSums(t *testing.T, folder string) (lines int) {
 	return lines
 }
 
-// extract returns a file of an archive as a program that can run.
+// extract returns a file of an archive as an executable program.
 func extract(t *testing.T, archive io.Reader, name string) (path string) {
 	t.Helper()
 	for files := tar.NewReader(archive); ; {
@@ -185,7 +185,7 @@ func checkLayers(t *testing.T, image v1.Image) {
 	wantToRun(t, "the image", extract(t, text, "sara"))
 }
 
-// The image is configured as that of the Dockerfile.
+// The image is configured like the Dockerfile's.
 func checkConfig(t *testing.T, config *v1.ConfigFile) {
 	t.Helper()
 	text, err := os.ReadFile("../docker/Dockerfile")

@@ -2,9 +2,9 @@
 //
 //	go run ./sbom BINARY [VERSION] >sara.cdx.json
 //
-// It lists what the linker recorded in the binary (go version -m): the modules that are really in it, with the hashes of go.sum, and the
-// standard library. The same binary has the same bill: it contains no time. The tools that do more, such as cyclonedx-gomod, take longer to
-// compile than sara's gate can spare.
+// It lists what the linker recorded in the binary (go version -m): the modules that are actually in it, with the hashes from go.sum, and the
+// standard library. The same binary always has the same SBOM: it contains no time. Tools that do more, such as cyclonedx-gomod, take longer
+// to compile than sara's gate can spare.
 package main
 
 import (
@@ -44,7 +44,7 @@ func run(args []string, stdout io.Writer) error {
 	return cdx.NewBOMEncoder(stdout, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bill, cdx.SpecVersion1_6)
 }
 
-// billOf returns the bill of a binary. Its SHA-256 identifies the binary.
+// billOf returns the SBOM of a binary, which identifies it by its SHA-256.
 func billOf(binary string) (*cdx.BOM, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -76,7 +76,7 @@ func billOf(binary string) (*cdx.BOM, error) {
 	return bill, nil
 }
 
-// module returns a dependency, or what replaces it.
+// module returns a dependency, or its replacement.
 func module(m *debug.Module) (cdx.Component, error) {
 	if m.Replace != nil {
 		m = m.Replace

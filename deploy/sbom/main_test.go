@@ -16,7 +16,7 @@ import (
 	"sara/cmd/sara/saratest"
 )
 
-// The bill lists exactly the modules that go lists for the binary's packages, each with the hash of go.sum.
+// The SBOM lists exactly the modules that go lists for the binary's packages, each with the hash from go.sum.
 func TestBillAgreesWithGoSum(t *testing.T) {
 	binary := saratest.Binary(t)
 	var out bytes.Buffer
