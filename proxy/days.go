@@ -12,8 +12,9 @@ import (
 	"sara/translate"
 )
 
-// The daily series of a property shows which days the upstream has published. Summaries and timeseries fetch it. Tables, movers, filtered
-// requests and the data window only look at a cached copy, if there is one.
+// The daily series of a property shows which days the upstream has published. Summaries and timeseries fetch it. Tables, movers and the data
+// window only look at a cached copy, if there is one. So do filtered summaries and timeseries, unless they end in days without figures: see
+// clarify.
 
 func seriesOf(p *policy.Property, w translate.Window) translate.Query {
 	return translate.SeriesQuery(p.Site, w.Live(), nil)
@@ -43,6 +44,32 @@ func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) erro
 	}
 	q.known, q.knownAt = s.knownDays(ctx, c, q.report.NeedsDays())
 	return s.findLiveStart(ctx, c, q)
+}
+
+// clarify reads the property's daily series for a filtered one that ends in days without figures, if there is no copy: zeros would say that
+// nothing happened on days that the upstream may not have published. A failure is not that of the request: the note says what is unknown.
+// status is that of the request's rows so far, and becomes that of the series if this took a call.
+func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found, status string) (_, note string) {
+	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil {
+		return status, ""
+	}
+	unclear, ok := translate.UnclearDays(found[0].Entry.Rows(), c.params.Period.DateRange, c.window.Anchor)
+	if !ok {
+		return status, ""
+	}
+	if _, at := s.knownDays(ctx, c, false); !at.IsZero() {
+		return status, ""
+	}
+	series := seriesOf(c.property, c.window)
+	days := reportRequest{report: q.report, window: q.window, key: q.key, fetches: []translate.Fetch{{Upstream: &series}}}
+	read, err := s.readUpstream(ctx, c, &days).wait()
+	if err != nil {
+		return status, translate.UnclearNote(unclear)
+	}
+	if status == cacheHit {
+		status = c.cacheStatus(days.fetches, read)
+	}
+	return status, ""
 }
 
 // prepare plans the fetches, and reads the archive's part of them.

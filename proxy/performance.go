@@ -139,12 +139,16 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 		q.called = read.calls.hasCalled()
 		return s.fallBack(ctx, c, q, part, found, err)
 	}
+	status, unclear := s.clarify(ctx, c, q, found, c.cacheStatus(q.fetches, found))
 	if part, err = s.learnDays(ctx, c, q, part, found); err != nil {
 		return reply{}, err
 	}
 	defer part.release() // another one, if the live days have moved
+	if unclear != "" {
+		part.note(unclear)
+	}
 	s.noteAge(c, q, part, found)
-	return s.buildAnswer(ctx, c, q, part, found, c.cacheStatus(q.fetches, found))
+	return s.buildAnswer(ctx, c, q, part, found, status)
 }
 
 // canHedge reports whether stored figures may answer while the upstream is late.

@@ -274,13 +274,35 @@ func ranked(rows map[string]tally, order string) []string {
 }
 
 // certainty is whether a copy of the series is at hand.
-type certainty string
+type certainty int
 
 const (
-	notAtHand     certainty = "no"
-	perhapsAtHand certainty = "perhaps"
-	atHand        certainty = "yes"
+	notAtHand certainty = iota
+	perhapsAtHand
+	atHand
 )
+
+func (c certainty) String() string { return [...]string{"no", "perhaps", "yes"}[c] }
+
+// readsSeries tells whether a filtered summary or timeseries brings a copy of the series: it has figures, but none on its last day, which is
+// one of the last five.
+func (x *truth) readsSeries(t testing.TB, q *question) certainty {
+	t.Helper()
+	has := func(from, to date) bool {
+		return from <= to && x.ask(t, "total", q.filter, max(from, liveStart), to)[""].impressions > 0
+	}
+	if x.kind != connected || q.table != "total" || q.filter == nil || q.to <= lastDay-5 || x.shown(q.to) && has(q.to, q.to) {
+		return notAtHand
+	}
+	before := has(q.counterpart(q.from), min(q.to, x.lastPublished))
+	switch grid := q.filter.dimension == "device" || q.filter.dimension == "country"; {
+	case before && !(grid && x.shown(q.to)):
+		return atHand
+	case before || grid: // the rows are perhaps those of all devices or countries
+		return perhapsAtHand
+	}
+	return notAtHand
+}
 
 // readings returns the admissible readings of a world for a question.
 func (x *truth) readings(q *question, copied certainty) (all []*reading) {

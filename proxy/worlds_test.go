@@ -171,6 +171,8 @@ func (w *world) judgeWorld(x *truth, seen map[string]int) (failures int) {
 		reads := copied
 		if x.kind == connected && q.table == "total" && q.filter == nil && q.to >= liveStart {
 			reads = atHand // the series itself
+		} else if copied != atHand {
+			reads = max(copied, x.readsSeries(w.t, q))
 		}
 		ok, success := w.judge(x, q, reads, seen)
 		if success && q.byYear {

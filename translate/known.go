@@ -1,6 +1,9 @@
 package translate
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // KnownDays is what a property's daily series, see SeriesQuery, shows about its days: a day has figures if it has impressions.
 // It is comparable. The zero value knows nothing, and considers every day published.
@@ -75,6 +78,30 @@ func LostUntil(rows *Rows, window DateRange) Date {
 		}
 	}
 	return 0
+}
+
+// UnclearDays returns the days at the end of a period, up to an anchor, that a filtered series does not explain: it has figures, but none of
+// these days, which the upstream may not have published. Only the series without filters shows whether it has. The rows may be those of a
+// grid, whose keys begin with the day. ok is false if there are no such days.
+func UnclearDays(rows *Rows, period DateRange, anchor Date) (unclear DateRange, ok bool) {
+	var last Date // with figures
+	for i := range rows.Len() {
+		key := rows.Key(i)
+		if day, err := ParseDate(string(key[:min(len(key), len(time.DateOnly))])); err == nil && rows.metrics[i].Impressions > 0 {
+			last = max(last, day)
+		}
+	}
+	unclear = DateRange{Start: max(last, anchor-LongestLag, period.Start-1) + 1, End: period.End}
+	return unclear, last != 0 && unclear.Start <= unclear.End
+}
+
+// UnclearNote says that days may be missing, because nothing shows whether the upstream has published them.
+func UnclearNote(days DateRange) string {
+	var names []string
+	for day := days.Start; day <= days.End; day++ {
+		names = append(names, day.String())
+	}
+	return "Search Console may not have published " + joinWords(names) + " yet."
 }
 
 // Bounds returns the first and the last day with figures; ok is false if none has any.
