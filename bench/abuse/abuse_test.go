@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Every trial in a short form, and then the mix. It says nothing about time.
+// Every trial in a short form, and then the mix. It shows nothing about time.
 func TestAbuse(t *testing.T) {
 	w := shortWorld(t)
 	for _, trial := range w.trials {
@@ -101,7 +101,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A process that has ended is not signalled when the run ends: the kernel may have given its PID to another one.
+// A process that has ended is not signalled when the run ends: the kernel may have given its PID to another process.
 func TestEndedAskerIsSpared(t *testing.T) {
 	itself, err := os.Executable()
 	if err != nil {
@@ -121,7 +121,7 @@ func TestEndedAskerIsSpared(t *testing.T) {
 	}
 }
 
-// A process that is held up leaves out no question: the latencies of all of them count from when they were due.
+// A process that is held up skips no question: the latencies of all of them count from when they were due.
 func TestNoQuestionIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1005*time.Millisecond)
@@ -184,7 +184,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// What a connection has received is counted, whatever has become of it.
+// What a connection has received is counted, whatever became of the connection.
 func TestSettled(t *testing.T) {
 	const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 62\r\nRetry-After: 5\r\nConnection: close\r\n\r\n" +
 		`{"success":false,"error":{"code":"SERVICE_UNAVAILABLE","message":"full"}}`

@@ -46,7 +46,7 @@ func (t *tally) answer(response *fasthttp.Response) {
 }
 
 // classify names an answer, and describes what is wrong with it: an error that is not in sara's envelope, or one that does not
-// say when to try again although that helps.
+// say when to retry although that would help.
 func classify(status int, retryAfter string, body []byte) (name, problem string) {
 	name = strconv.Itoa(status)
 	if status < fasthttp.StatusBadRequest {

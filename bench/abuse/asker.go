@@ -16,12 +16,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// askerCommand makes this program the asker: the quiet tenants' client, in a process of its own. In the abuser's process, a
+// askerCommand makes this program the asker: the quiet tenants' client, in its own process. In the abuser's process, a
 // quiet tenant's latency would include the time in which the abuser's own goroutines hold the processors.
 const askerCommand = "ask"
 
 // An asker asks the quiet tenants' questions at a fixed rate, whatever happens to the answers. Latencies count from the time at
-// which a request was due, so that one that could not be sent counts too.
+// which a request was due, so one that could not be sent also counts.
 type asker struct {
 	questions
 	hits  *fasthttp.HostClient // over kept connections
@@ -31,7 +31,7 @@ type asker struct {
 	now *report
 }
 
-// questions are what an asker asks, and whom.
+// questions are what an asker asks, and of whom.
 type questions struct {
 	Address           string
 	Headers           []string // names and values
@@ -44,7 +44,7 @@ type tenantQuestions struct {
 	Key, Property, Hit string
 }
 
-// A report is what an asker met since the last one, as one line of JSON.
+// A report is what an asker experienced since the last one, as one line of JSON.
 type report struct {
 	Requests   int
 	Failures   []failure
@@ -61,7 +61,7 @@ type failure struct {
 
 const (
 	quietPatience = 30 * time.Second // longer than sara takes for any answer
-	newEvery      = 10               // each tenth cached question comes on a new connection
+	newEvery      = 10               // every tenth cached question comes on a new connection
 	askerReady    = "asking"         // printed once all tenants' cached questions have been asked
 	reportHead    = "report "
 )
@@ -117,7 +117,7 @@ func runAsker(ctx context.Context, file string, out io.Writer) error {
 	}
 }
 
-// askAll asks until ctx ends, and waits for the answers under way.
+// askAll asks until ctx ends, and waits for the answers in flight.
 func (a *asker) askAll(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -133,8 +133,8 @@ func (a *asker) askAll(ctx context.Context) {
 	})
 }
 
-// schedule calls send when the n-th cached question is due, until ctx ends. While it is late, because this process gets no processor, the
-// times do not move: a ticker would leave out the questions that suffer most.
+// schedule calls send when the n-th cached question is due, until ctx ends. If it is late because this process gets no processor, the
+// times do not move: a ticker would skip the questions that suffer most.
 func (q *questions) schedule(ctx context.Context, send func(n int, due time.Time)) {
 	began := time.Now()
 	for n := 0; ; n++ {

@@ -12,7 +12,7 @@ import (
 	"sara/bench/internal/loadgen"
 )
 
-// newClient returns a client of one sara, for many requests at once.
+// newClient returns a client of one sara, for many concurrent requests.
 func newClient(address string) *fasthttp.HostClient {
 	const most = 512
 	return &fasthttp.HostClient{Addr: address, MaxConns: most, NoDefaultUserAgentHeader: true, DisablePathNormalizing: true,
@@ -22,7 +22,7 @@ func newClient(address string) *fasthttp.HostClient {
 		}}
 }
 
-// describe shortens an error of a request, so that equal ones count as one.
+// describe shortens the error of a request, so that equal ones count together.
 func describe(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -35,7 +35,7 @@ func describe(err error) string {
 	return err.Error()
 }
 
-// send sends a request of the abuser, and counts what comes of it.
+// send sends a request of the abuser, and counts the result.
 func (s *stage) send(ctx context.Context, client *fasthttp.HostClient, request *fasthttp.Request) {
 	if ctx.Err() != nil {
 		return
@@ -48,7 +48,7 @@ func (s *stage) send(ctx context.Context, client *fasthttp.HostClient, request *
 	s.tally.answer(&response)
 }
 
-// sendAll sends requests over some connections, one after the other on each.
+// sendAll sends requests over some connections, sequentially on each.
 func (s *stage) sendAll(ctx context.Context, connections, requests int, request func(n int) *fasthttp.Request) {
 	client := newClient(s.replica.Address)
 	defer client.CloseIdleConnections()
@@ -68,7 +68,7 @@ func (s *stage) sendAll(ctx context.Context, connections, requests int, request 
 	group.Wait()
 }
 
-// every calls something each interval for some time.
+// every calls a function at each interval for some time.
 func every(ctx context.Context, interval, duration time.Duration, call func(n int)) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()

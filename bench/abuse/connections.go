@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A surge is many connections of an abuser, opened at once.
+// A surge is many connections that an abuser opens at once.
 type surge struct {
 	size  int
 	from  func(n int) net.IP // the address of the n-th
 	send  func(n int) []byte // what it sends at once; nil for nothing
 	hold  time.Duration      // how long they stay open
-	crowd bool               // from so many addresses that no bound of one address helps
+	crowd bool               // from so many addresses that no limit per address helps
 }
 
 // The abuser's addresses. Quiet tenants come from 127.0.0.1.
@@ -33,13 +33,13 @@ func manyAddresses(n int) net.IP {
 	return net.IPv4(127, 1, byte(n/half%half), byte(1+n%half))
 }
 
-// halfSentHeads opens connections that send nearly as much of a head as sara accepts, and not its end.
+// halfSentHeads opens connections that send nearly as much of a head as sara accepts, but never its end.
 func halfSentHeads(ctx context.Context, s *stage) error {
 	head := append([]byte("GET /v1/me HTTP/1.1\r\nHost: sara.example\r\nX-Filler: "), bytes.Repeat([]byte("a"), s.headBytes)...)
 	return s.surge(ctx, surge{size: s.heads, from: oneAddress, send: func(int) []byte { return head }, hold: s.hold})
 }
 
-// idleFromOne opens idle connections from one address. Every other one has had an answer, because then sara may keep buffers.
+// idleFromOne opens idle connections from one address. Every other one has received an answer, because then sara may keep buffers.
 func idleFromOne(ctx context.Context, s *stage) error {
 	return s.idleConnections(ctx, oneAddress, false)
 }
@@ -60,7 +60,7 @@ func (s *stage) idleConnections(ctx context.Context, from func(int) net.IP, crow
 	return s.surge(ctx, surge{size: s.idle, from: from, send: send, hold: s.hold, crowd: crowd})
 }
 
-// surge opens the connections, holds them, and counts what has become of them.
+// surge opens the connections, holds them, and counts what became of them.
 func (s *stage) surge(ctx context.Context, c surge) error {
 	began := time.Now()
 	if c.crowd {
@@ -85,7 +85,7 @@ func (s *stage) surge(ctx context.Context, c surge) error {
 	return ctx.Err()
 }
 
-// openAll opens the connections, many at once.
+// openAll opens the connections, many concurrently.
 func (s *stage) openAll(ctx context.Context, c surge) (open []*net.TCPConn) {
 	const atOnce = 64
 	var group sync.WaitGroup
@@ -125,7 +125,7 @@ func (s *stage) open(ctx context.Context, c surge, n int) (*net.TCPConn, error) 
 	}
 	if text := c.send(n); text != nil {
 		_ = conn.SetWriteDeadline(time.Now().Add(timeout))
-		_, _ = conn.Write(text) // one that is refused already is counted by what it has received
+		_, _ = conn.Write(text) // one that is already refused is counted by what it has received
 	}
 	return conn.(*net.TCPConn), nil
 }

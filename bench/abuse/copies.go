@@ -13,8 +13,8 @@ func littleMemory(*world) ([]string, error) {
 	return []string{fmt.Sprintf("SARA_CACHE_BYTES=%d", bytes)}, nil
 }
 
-// copies lets one account read long copies from Redis as fast as it can. Another replica has written them, and together they are larger
-// than the memory of this one. Budgets and the short copies of quiet tenants are in the same Redis.
+// copies has one account read long copies from Redis as fast as it can. Another replica has written them, and together they are larger
+// than this one's memory. Budgets and the quiet tenants' short copies are in the same Redis.
 func copies(ctx context.Context, s *stage) error {
 	const writers, readers = 4, 64
 	tables := make([]string, s.longCopies)

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// An excuse is a documented reason for errors of quiet tenants, and when it applied. It is safe for concurrent use.
+// An excuse is a documented reason for errors of quiet tenants, and the times at which it applied. It is safe for concurrent use.
 type excuse struct {
 	covers        func(kind, failure string) bool
-	before, after time.Duration // of a question that was due so long before it began, or after it ended
+	before, after time.Duration // how long before it began, or after it ended, a question may have been due
 
 	mu    sync.Mutex
 	spans [][2]time.Time // from and until, or zero for now
 }
 
-// upstreamDown excuses cold questions: they may be unavailable until the circuit breaker has tried again. A question that was
+// upstreamDown excuses cold questions: they may be unavailable until the circuit breaker has retried. A question that was
 // due before the fault may have waited for the upstream until then.
 func upstreamDown() *excuse {
 	const answerTime, recovery = 25 * time.Second, 15 * time.Second
@@ -23,8 +23,8 @@ func upstreamDown() *excuse {
 		covers: func(kind, failure string) bool { return kind == coldHit && strings.HasPrefix(failure, "503 ") }}
 }
 
-// crowded excuses connections: no more than the memory allows can be open. The one that has waited longest makes room, so that
-// a client may have to connect again, and without one that has waited for a second a new one is refused.
+// crowded excuses connections: no more than the memory allows can be open. The one that has waited longest makes room, so
+// a client may have to connect again; if none has waited for a second, a new one is refused.
 func crowded() *excuse {
 	const untilRoom = 2 * time.Second
 	return &excuse{after: untilRoom,
@@ -48,7 +48,7 @@ func (e *excuse) endAt(now time.Time) {
 	e.spans[len(e.spans)-1][1] = now
 }
 
-// allows reports whether the error of a question that was due at a time is documented.
+// allows reports whether the error of a question that was due at a given time is documented.
 func (e *excuse) allows(kind, failure string, due time.Time) bool {
 	if !e.covers(kind, failure) {
 		return false

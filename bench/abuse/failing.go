@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// failing asks cold questions about properties for which the upstream answers 500, many at once and in several rounds.
+// failing asks cold questions about properties for which the upstream answers 500, many concurrently and in several rounds.
 func failing(ctx context.Context, s *stage) error {
 	keys := s.Keys[s.failing]
 	const rounds = 4

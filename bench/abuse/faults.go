@@ -45,7 +45,7 @@ func broken(name string, o outage) fault {
 		func(m *mixture) error { m.world.upstream.end(); return nil }}
 }
 
-// startMixedRedis starts a Redis that keeps what it has when it restarts, as the one that deploy ships.
+// startMixedRedis starts a Redis that keeps its data when it restarts, like the one that deploy ships.
 func (w *world) startMixedRedis() (*testbed.Redis, error) {
 	return w.AddRedis("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory", w.redisMemory, "--maxmemory-policy", "noeviction")
 }

@@ -30,7 +30,7 @@ func guess() string {
 	return key
 }
 
-// office guesses keys from the address of many valid keys that sara has not seen since its start.
+// office guesses keys from the address of many valid keys that sara has not seen since it started.
 func office(ctx context.Context, s *stage) error {
 	interval := time.Duration(float64(time.Second) / s.guessRate)
 	ctx, stop := context.WithCancel(ctx)
@@ -59,12 +59,12 @@ func office(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// guesses tries keys from many addresses of one IPv6 /64: well-formed ones and nonsense.
+// guesses tries keys from many addresses of one IPv6 /64: well-formed ones and garbage.
 func guesses(ctx context.Context, s *stage) error {
 	const (
 		connections = 64
 		aMinute     = 30 // guesses of one address, or /64
-		share       = 10 // of the guesses at most one in so many may be a query
+		share       = 10 // at most one guess in share may be a query
 	)
 	address := func(n int) string { return "2001:db8::" + strconv.FormatInt(int64(n+1), 16) }
 	before, err := s.queries(ctx)
@@ -116,7 +116,7 @@ func (w *world) queries(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// unbudgeted asks for what no budget of a plan covers, with valid keys.
+// unbudgeted asks for what no plan's budget covers, with valid keys.
 func unbudgeted(ctx context.Context, s *stage) error {
 	scripts, err := s.scriptCalls(ctx)
 	if err != nil {

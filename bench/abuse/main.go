@@ -3,31 +3,31 @@
 //	go run ./abuse [-trials a,b] [-rounds N] [-for 30m [-turn 2m]] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
 //
 // Each trial starts a new sara process with the limits that deploy ships (GOMEMLIMIT=640MiB, SARA_CACHE_BYTES=256MiB) in a memory
-// cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants, in a process of their own,
-// send requests all along: cached ones at a fixed rate, some of them on new connections, and a few cold ones. One account, or
-// a client without a key, then attacks as the trial describes. The abuser and the simulator, which run on other machines in production, use
-// processors that are idle (SCHED_IDLE) if the program runs as root. The trials:
+// cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants, in a separate process,
+// send requests all the time: cached ones at a fixed rate, some of them on new connections, and a few cold ones. One account, or
+// a client without a key, then attacks as the trial describes. The abuser and the simulator, which run on other machines in production,
+// use only idle processors (SCHED_IDLE) if the program runs as root. The trials:
 //
 //	movers    a Pro key's minute of cold movers at once, with upstream bodies of 10 MB
 //	spenders  the same by ten accounts at once
 //	heads     12,500 connections from one address, each with 32 KB of an unfinished request
 //	idle      16,384 idle connections from one address
 //	crowd     the same from many addresses: while they open, and for two seconds, others may have to connect again
-//	office    ten guesses of keys a second from the address of 63 valid keys, after a restart
-//	guesses   8,000 guesses of keys from one IPv6 /64, and 2,000 strings that are no keys
+//	office    ten key guesses a second from the address of 63 valid keys, after a restart
+//	guesses   8,000 key guesses from one IPv6 /64, and 2,000 strings that are not keys
 //	rows      one account's rows flood a small Redis that also counts the budgets
-//	split     the same with the rows on a Redis of their own (SARA_REDIS_CACHE_URL)
+//	split     the same with the rows on a separate Redis (SARA_REDIS_CACHE_URL)
 //	copies    one account reads long copies from Redis as fast as it can, through a replica with little memory
 //	failing   the upstream fails for one account's property
 //	lapsed    404, 405, and the 403 of a lapsed plan, with valid keys
 //
 // A trial passes if the process survives within its memory limit, quiet tenants get no error and are answered in time (at most
-// twice as late as before, or within 250 ms), every refusal of the abuser is in sara's error envelope and states when to try
-// again, and the trial's own condition holds, such as that a used-up day stays used up. Where no cgroup can be created, the
+// twice as late as before, or within 250 ms), every refusal of the abuser is in sara's error envelope and states when to
+// retry, and the trial's own condition holds, such as that a used-up day stays used up. Where no cgroup can be created, the
 // program reports that, and bounds the peak of the resident memory instead.
 //
-// With -for, it runs the abuse of nine of these trials in turns on one sara instead, with faults of Redis, the database and the
-// upstream, and prints a line for each turn; office, split and copies need a sara of their own. Then quiet tenants may get the errors
+// With -for, it instead runs the abuse of nine of these trials in turns on one sara, with faults of Redis, the database and the
+// upstream, and prints a line for each turn; office, split and copies need a separate sara. Then quiet tenants may get the errors
 // that a fault is documented to cause, and no others.
 package main
 

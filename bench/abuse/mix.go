@@ -24,11 +24,11 @@ type mixture struct {
 	crowd   *excuse
 	steady  *steadyAccount
 
-	redisWasAway bool // so that budgets were counted locally
+	redisWasAway bool // so budgets were counted locally
 	problems     []string
 }
 
-// abuses are what the mix does in turns: those that need no sara of their own.
+// abuses are what the mix does in turns: those that do not need a separate sara.
 func abuses() []trial {
 	return []trial{{name: "movers", abuse: movers}, {name: "heads", abuse: halfSentHeads}, {name: "failing", abuse: failing},
 		{name: "idle", abuse: idleFromOne}, {name: "guesses", abuse: guessAll}, {name: "rows", abuse: flood},
@@ -60,7 +60,7 @@ func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
 	faults, abuses := w.faults(), abuses()
 	began := time.Now()
 	for n := 0; n < int(w.duration/w.turn) && ctx.Err() == nil && !hasEnded(m.replica); n++ {
-		t, err := m.turn(ctx, abuses[n%len(abuses)], faults[(n+n/len(faults))%len(faults)]) // each time another pair
+		t, err := m.turn(ctx, abuses[n%len(abuses)], faults[(n+n/len(faults))%len(faults)]) // a different pair each time
 		if err != nil {
 			stop()
 			return err
@@ -76,7 +76,7 @@ func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
 	return m.verdict(ctx, out)
 }
 
-// A turn is what one abuse and one fault did together.
+// A turn is the result of one abuse and one fault together.
 type turn struct {
 	took         time.Duration // since the beginning of the mix
 	abuse, fault string
@@ -86,7 +86,7 @@ type turn struct {
 	peak         int64
 }
 
-// turn repeats one abuse, and lets one fault happen meanwhile: in the second and the third quarter.
+// turn repeats one abuse, and meanwhile makes one fault happen: in the second and the third quarter.
 func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, error) {
 	abusing, stop := context.WithTimeout(ctx, m.world.turn)
 	defer stop()
@@ -95,7 +95,7 @@ func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, er
 	group.Go(func() {
 		const rest = 5 * time.Second
 		for abusing.Err() == nil && !hasEnded(m.replica) {
-			_ = abuse.abuse(abusing, s) // what it expects by itself does not hold with a fault
+			_ = abuse.abuse(abusing, s) // its own expectations do not hold with a fault
 			pause(abusing, min(rest, m.world.turn/10))
 		}
 	})
@@ -116,7 +116,7 @@ func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, er
 	return t, err
 }
 
-// happen lets a fault happen, for half of a turn.
+// happen makes a fault happen, for half of a turn.
 func (m *mixture) happen(ctx context.Context, f fault) error {
 	quarter := m.world.turn / 4
 	pause(ctx, quarter)
@@ -163,7 +163,7 @@ func (m *mixture) verdict(ctx context.Context, out io.Writer) error {
 	m.problems = append(m.problems, problems...)
 	for day, admitted := range sorted(days) {
 		allowed := m.world.steadyADay
-		if m.redisWasAway { // then a replica admits its share of the day, once; this one is alone
+		if m.redisWasAway { // then a replica admits its share of the day once; here that is all of it
 			allowed *= 2
 		}
 		_, _ = fmt.Fprintf(out, "\n%d admitted on %s, of %d; while Redis is away, at most as many again\n", admitted, day, m.world.steadyADay)

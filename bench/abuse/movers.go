@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// sitesOfSpender is how many big sites each spender has: the live calls a minute of one would not let all its movers through.
+// sitesOfSpender is how many big sites each spender has: the per-minute live calls of a single one would not admit all its movers.
 const sitesOfSpender = 4
 
 // movers sends one key's minute of movers at once.
@@ -17,7 +17,7 @@ func movers(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// spenders sends those of many accounts at once.
+// spenders sends the movers of many accounts at once.
 func spenders(ctx context.Context, s *stage) error {
 	s.spend(ctx, s.spenders[1:])
 	return nil
@@ -26,7 +26,7 @@ func spenders(ctx context.Context, s *stage) error {
 // spend sends the movers of some spenders at once.
 func (s *stage) spend(ctx context.Context, spenders []int) {
 	client := newClient(s.replica.Address)
-	client.Dial = dialFromOne // one address may open a part of the connections only
+	client.Dial = dialFromOne // one address may open only a part of the connections
 	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for _, account := range spenders {

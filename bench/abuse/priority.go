@@ -11,13 +11,13 @@ import (
 // yieldProcessors gives this process, with the abuser and the simulator, the scheduling policy SCHED_IDLE. In production they run
 // on other machines. Here they would compete with sara for the processors, and the quiet tenants' latencies would show that
 // instead of sara's share. The lowest niceness is not enough: a thread that wakes up waits for the rest of the time slice of a
-// thread of any niceness, but never of an idle one. It reports whether it did so, which takes root, because the other
+// thread of any niceness, but never of an idle one. It reports whether it did so, which requires root, because the other
 // processes must leave the policy again.
 func yieldProcessors() (bool, error) {
 	if os.Geteuid() != 0 {
 		return false, nil
 	}
-	// On Linux, the policy is a thread's. Threads inherit it from those that start them.
+	// On Linux, the policy belongs to a thread. Threads inherit it from those that start them.
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return false, err

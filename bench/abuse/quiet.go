@@ -17,21 +17,21 @@ import (
 	"sara/bench/internal/subprocess"
 )
 
-// The quiet tenants ask all along, in the asker's process. Its methods belong to one goroutine.
+// quiet are the quiet tenants, which ask all the time, in the asker's process. Its methods belong to one goroutine.
 type quiet struct {
 	process *subprocess.Process
-	spare   func() bool // ends what signals the process when the context ends: its PID may be another's then
+	spare   func() bool // stops signalling the process when the context ends: its PID may be another process's then
 	excuses []*excuse
 }
 
-// A span is what quiet tenants met for some time.
+// A span is what quiet tenants experienced for some time.
 type span struct {
 	requests, errors, excused int
 	byKind                    map[string]int // errors, by what failed and how
 	hits, cold                *hdrhistogram.Histogram
 }
 
-// startQuiet asks each tenant's cached question once, and then starts asking all along, until end.
+// startQuiet asks each tenant's cached question once, and then starts asking all the time, until end.
 func (w *world) startQuiet(ctx context.Context, address string, headers []string, excuses ...*excuse) (*quiet, error) {
 	asked := questions{Address: address, Headers: headers, HitRate: w.hitRate, ColdRate: w.coldRate}
 	for _, tenant := range w.tenants {
@@ -46,7 +46,7 @@ func (w *world) startQuiet(ctx context.Context, address string, headers []string
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(folder) }() // the asker has read it then
+	defer func() { _ = os.RemoveAll(folder) }() // the asker has read it by then
 	file := filepath.Join(folder, "questions.json")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (w *world) startQuiet(ctx context.Context, address string, headers []string
 // cut ends a span, and begins the next.
 func (q *quiet) cut() (*span, error) { return q.signal(syscall.SIGUSR1) }
 
-// end stops asking, and waits for the answers under way, which are in the last span.
+// end stops asking, and waits for the answers in flight, which are in the last span.
 func (q *quiet) end() (*span, error) {
 	q.spare()
 	last, err := q.signal(syscall.SIGTERM)

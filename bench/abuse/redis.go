@@ -39,7 +39,7 @@ func twoRedises(w *world) ([]string, error) {
 // rows uses up an account's day, floods Redis with another account's rows, and then tries the used-up day again.
 func rows(ctx context.Context, s *stage) error {
 	const connections = 8
-	counted := s.counted[0] // sara stores what it has used, so that it serves for one trial
+	counted := s.counted[0] // sara stores its usage, so it serves for one trial
 	s.counted = s.counted[1:]
 	day := func() *tally {
 		c := &stage{world: s.world, replica: s.replica, tally: newTally()}
@@ -82,7 +82,7 @@ func flood(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// fillCache lets the tenants ask for rows until sara's memory cache is nearly full.
+// fillCache has the tenants ask for rows until sara's memory cache is nearly full.
 func (s *stage) fillCache(ctx context.Context) error {
 	const batch, full = 16, 0.95
 	quiet := &stage{world: s.world, replica: s.replica, tally: newTally()}
@@ -122,7 +122,7 @@ func (s *stage) watchDegraded(ctx context.Context) (degraded <-chan int, stop fu
 	return counted, stop
 }
 
-// openRedis returns a client that waits as long as a busy machine takes.
+// openRedis returns a client that waits as long as a busy machine needs.
 func openRedis(r *testbed.Redis) (redisconn.Client, error) {
 	return redisconn.Open("redis://"+r.Address, 5*time.Second)
 }

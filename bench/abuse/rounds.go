@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// repeat runs a trial several times, each time with a new sara, and adds up what it found. In one round, the 99th percentile
-// of the quiet tenants is the tenth slowest of a thousand answers, which two runs of the same binary do not agree on.
+// repeat runs a trial several times, each time with a new sara, and adds up the results. In one round, the 99th percentile
+// of the quiet tenants is the tenth slowest of a thousand answers, and two runs of the same binary do not agree on it.
 func (w *world) repeat(ctx context.Context, t trial) (*result, error) {
 	all, err := w.try(ctx, t)
 	for round := 1; err == nil && round < w.rounds; round++ {
@@ -19,7 +19,7 @@ func (w *world) repeat(ctx context.Context, t trial) (*result, error) {
 	return all, err
 }
 
-// merge adds a round. Notes are those of the first and those that differ.
+// merge adds a round. The notes are those of the first round, plus those that differ.
 func (r *result) merge(other *result) error {
 	r.peak = max(r.peak, other.peak)
 	r.problems = append(r.problems, other.problems...)

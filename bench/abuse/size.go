@@ -5,17 +5,17 @@ import "time"
 // A size is how much of everything a run does.
 type size struct {
 	warmUp, before, after time.Duration // how long quiet tenants are alone: not measured, measured, and after the abuse
-	tenants               int           // quiet ones
+	tenants               int           // quiet tenants
 	hitRate, coldRate     float64       // their requests a second, together
 	timed                 bool          // whether what depends on the speed of the machine counts
 
 	bigRows, floodRows int
-	cacheFloods        int // requests at most that fill the cache
+	cacheFloods        int // maximum number of requests that fill the cache
 	spenders           int // accounts with big sites: one for movers, the others for spenders
-	spenderMovers      int // requests at once of each
+	spenderMovers      int // concurrent requests of each
 	heads, headBytes   int
 	idle               int
-	hold               time.Duration // how long connections stay open; longer than a request may take to arrive, to see the end
+	hold               time.Duration // how long connections stay open: longer than a request may take to arrive, to see them end
 	offices, desks     int           // accounts behind one address, and keys of each
 	deskRequests       int           // of each key
 	guessing           time.Duration // before the valid keys come

@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A steadyAccount asks at a fixed rate, all along, until its day is used up and after. It is safe for concurrent use.
+// A steadyAccount asks at a fixed rate, all the time, until its day is used up and after. It is safe for concurrent use.
 type steadyAccount struct {
 	stop  context.CancelFunc
 	ended chan struct{}

@@ -17,12 +17,12 @@ import (
 // A trial is one way to misuse sara.
 type trial struct {
 	name string
-	// fillCache fills sara's memory cache first: a replica that has served for a while has a full one.
+	// fillCache fills sara's memory cache first: a replica that has been running for a while has a full one.
 	fillCache bool
 	env       func(*world) ([]string, error) // further settings of sara; nil for none
 	// headers are those of quiet tenants, for a replica that reads the client's address from one.
 	headers []string
-	abuse   func(ctx context.Context, s *stage) error // an error is one of the program, not of sara
+	abuse   func(ctx context.Context, s *stage) error // an error is the program's, not sara's
 }
 
 func trials() []trial {
@@ -96,7 +96,7 @@ func (w *world) try(ctx context.Context, t trial) (_ *result, err error) {
 	return r, ctx.Err()
 }
 
-// meet lets the abuse meet the quiet tenants.
+// meet runs the abuse while the quiet tenants are asking.
 func (s *stage) meet(ctx context.Context, t trial, r *result) error {
 	q, err := s.startQuiet(ctx, s.replica.Address, t.headers, s.crowd)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *stage) meet(ctx context.Context, t trial, r *result) error {
 	return errors.Join(abuseErr, warmUpErr, cutErr, endErr)
 }
 
-// pause waits, at most until ctx ends.
+// pause waits, but no longer than until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -134,14 +134,14 @@ func (s *stage) finish(r *result) error {
 	return nil
 }
 
-// Quiet tenants may be answered this much slower than before, unless it is within the patience of a person: client, simulator,
-// Redis, database and sara share the machine's cores, so that the abuser's own work slows every answer.
+// Quiet tenants may be answered this much slower than before, unless it is within a person's patience: client, simulator,
+// Redis, database and sara share the machine's cores, so the abuser's own work slows every answer.
 const (
 	slower   = 2
 	patience = 250 * time.Millisecond
 )
 
-// judge returns what the quiet tenants met.
+// judge returns what the quiet tenants experienced.
 func (r *result) judge(timed bool) (problems []string) {
 	if r.before.errors > 0 {
 		problems = append(problems, "errors of quiet tenants before the abuse: "+r.before.failures())

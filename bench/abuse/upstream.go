@@ -19,8 +19,8 @@ const (
 	failingSite = "failing" // 500 to everything
 )
 
-// An upstream stands in front of the simulator, as one more Search Console with sites that the simulator would compute too
-// slowly, and with faults of one site or of all. Bodies are made once and sent as they are.
+// An upstream stands in front of the simulator, as another Search Console with sites that the simulator would compute too
+// slowly, and with faults of one site or of all. Bodies are made once and sent unchanged.
 type upstream struct {
 	simulator  http.Handler
 	big, flood http.Handler
@@ -79,7 +79,7 @@ func (u *upstream) end() {
 	}
 }
 
-// passes applies the fault, and reports whether the request is answered all the same.
+// passes applies the fault, and reports whether the request is answered anyway.
 func (o *outage) passes(w http.ResponseWriter, r *http.Request) bool {
 	if o.delay > 0 {
 		// The server notices that the client has gone only once the body has been read.

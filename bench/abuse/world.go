@@ -33,14 +33,14 @@ type world struct {
 	fresh    atomic.Int64     // numbers questions that must differ from all earlier ones
 	unbound  error            // why there are no cgroups; nil if there are
 	asker    string           // this program, for the quiet tenants
-	yields   bool             // the abuser and the simulator have a policy that everything else preempts
+	yields   bool             // the abuser and the simulator have a scheduling policy that everything else preempts
 
 	// The accounts, by their numbers in Keys.
 	tenants, spenders, offices, counted []int
 	flooder, failing, probing, lapsed   int
 	steady                              int // of the mix
 	accounts                            []testbed.Account
-	small                               []*testbed.Redis // of the trial under way
+	small                               []*testbed.Redis // of the current trial
 }
 
 const (
@@ -48,7 +48,7 @@ const (
 	noPlan      = "none"
 	hundred     = "hundred" // 100 requests a day, and no other limit that matters
 	hundredADay = 100
-	steady      = "steady" // the same, with a day of size.steadyADay
+	steady      = "steady" // the same, with size.steadyADay requests a day
 )
 
 // add adds an account, and returns its number.
@@ -77,7 +77,7 @@ func (w *world) populate() {
 		w.offices = append(w.offices, w.add(testbed.Account{People: w.desks, Properties: []testbed.Property{site("office", i)}}))
 	}
 	w.flooder = w.add(testbed.Account{People: 1, Properties: []testbed.Property{site(floodSite, 0)}})
-	const floods = 2 // trials, each of which uses up a day in every round
+	const floods = 2 // trials that each use up a day in every round
 	for i := range floods * max(1, w.rounds) {
 		w.counted = append(w.counted, w.add(testbed.Account{People: 1, Plan: hundred, Properties: []testbed.Property{site("counted", i)}}))
 	}
@@ -140,7 +140,7 @@ func (w *world) Close() error {
 	return errors.Join(w.counters.Close(), w.Testbed.Close())
 }
 
-// say prints what the trials run on.
+// say prints the setup of the trials.
 func (w *world) say(out io.Writer) {
 	database := "SQLite"
 	if w.postgres {
@@ -160,7 +160,7 @@ func (w *world) say(out io.Writer) {
 
 const cacheBytes = 256 << 20
 
-// start starts a replica as it is shipped, with further settings.
+// start starts a replica as shipped, with further settings.
 func (w *world) start(env ...string) (*testbed.Replica, error) {
 	c := testbed.ReplicaConfig{Env: append([]string{"GOMEMLIMIT=640MiB", fmt.Sprintf("SARA_CACHE_BYTES=%d", cacheBytes)}, env...)}
 	if w.unbound == nil {
@@ -194,7 +194,7 @@ func hasEnded(r *testbed.Replica) bool {
 func (w *world) stop(r *testbed.Replica) (peak int64, problems []string, err error) {
 	dead := hasEnded(r)
 	peak, kills, err := w.peak(r)
-	if err != nil && !dead { // without a cgroup, there is nothing to read of a process that has ended
+	if err != nil && !dead { // without a cgroup, nothing can be read about a process that has ended
 		return 0, nil, err
 	}
 	ended, err := w.StopReplica(r)
@@ -216,7 +216,7 @@ func (w *world) metrics(ctx context.Context, r *testbed.Replica) (map[string]flo
 	return procstat.ReadMetrics(ctx, w.http, r.AdminURL+"/metrics")
 }
 
-// days returns a range of days that no earlier question had, for as long as there are any, then the oldest again.
+// days returns a range of days that no earlier question had, while there are any, then the oldest again.
 func (w *world) days() string {
 	const lengths, ends = 28, 400
 	n := int(w.fresh.Add(1))
@@ -241,12 +241,12 @@ func (w *world) property(account, n int) string {
 	return "/v1/properties/" + w.accounts[account].Properties[n].Domain
 }
 
-// cold returns a question about a property that no earlier one answers.
+// cold returns a question about a property that no earlier question has answered.
 func (w *world) cold(account, property int) string {
 	return coldQuestion(w.property(account, property), fmt.Sprint("zzz", w.fresh.Add(1)))
 }
 
-// coldQuestion asks for the queries of a property without those that contain a word.
+// coldQuestion asks for a property's queries that do not contain a given word.
 func coldQuestion(property, without string) string {
 	return property + "/queries?filters=" + url.QueryEscape(`[{"dimension":"query","operator":"not_contains","value":"`+without+`"}]`)
 }

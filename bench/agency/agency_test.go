@@ -11,8 +11,8 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// One request after the other makes exactly the calls that the model of sara's rules says. A small replay has few repetitions, and its
-// ranges depend on today's date, so that the bound for its ratio is looser than for the full trace.
+// A sequential replay makes exactly the calls that the model of sara's rules predicts. A small replay has few repetitions, and its
+// ranges depend on today's date, so the bound for its ratio is looser than for the full trace.
 func TestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs sara")

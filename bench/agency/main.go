@@ -1,5 +1,5 @@
-// Command agency replays two traces against sara at full speed: the agency trace, and one of programs that no rule of
-// sara's cache was tuned to. It prints the number of upstream calls, as the simulator counted them, in total and by kind of request, and
+// Command agency replays two traces against sara at full speed: the agency trace, and a trace of programs that no rule of
+// sara's cache was tuned to. It prints the number of upstream calls, as counted by the simulator, in total and by kind of request, and
 // how many a URL-keyed cache would have made for the same requests:
 //
 //	go run ./agency [-seed N] [-properties N] [-requests N] [-replicas N] [-connections N] [-cache-bytes SIZE]
@@ -106,7 +106,7 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// run replays a trace against a private sara, and, to know what each kind of request costs, one request after the other against another.
+// run replays a trace against a private sara, and sequentially against another one, to learn what each kind of request costs.
 func run(ctx context.Context, o options, t generated) (r *outcome, err error) {
 	if o.trace.Anchor, err = trace.Anchor(time.Now()); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func run(ctx context.Context, o options, t generated) (r *outcome, err error) {
 	return r, err
 }
 
-// replay returns the upstream calls in total, and by the kind of request; these are meaningful for one connection.
+// replay returns the upstream calls in total, and by the kind of request; the latter are meaningful only with one connection.
 func (r *outcome) replay(ctx context.Context, connections int) (result *loadgen.Result, total int, kinds map[string]int, err error) {
 	b, err := testbed.Start(ctx, testbed.Config{Binary: r.binary, Accounts: testbed.AccountsOf(r.trace), Site: r.site,
 		Replicas: r.options.replicas, CacheBytes: r.cacheBytes})

@@ -27,7 +27,7 @@ func (c *calls) add(other calls) {
 	c.none += other.none
 }
 
-// models has the calls of a trace. small is whether the tables of the sites are, see trace.Widening.
+// models has the calls of a trace. small is whether the sites' tables are small, see trace.Widening.
 type models struct {
 	atOnce calls             // nothing expires
 	byKind map[string]*calls // atOnce, by kind of request

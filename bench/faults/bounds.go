@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A loss is what a fault does to the counts in Redis. deploy/README.md ("When Redis loses counts") states what each kind of it may
+// A loss is what a fault does to the counts in Redis. deploy/README.md ("When Redis loses counts") states what each kind may
 // admit beyond a limit.
 type loss int
 
 const (
 	keepsCounts    loss = iota // Redis answers all replicas and keeps what it has: nothing
-	allNotice                  // Redis is away for all replicas for more than a second, or returns with less
-	someNotice                 // Redis is away for some replicas only, or so shortly that not all notice
-	replicaCrashes             // a replica crashes while Redis is away
-	replicasStart              // all replicas are replaced while Redis is away
+	allNotice                  // Redis is down for all replicas for more than a second, or returns with less
+	someNotice                 // Redis is down for only some replicas, or so briefly that not all notice
+	replicaCrashes             // a replica crashes while Redis is down
+	replicasStart              // all replicas are replaced while Redis is down
 )
 
-// A countedAnswer is the answer to one request of the account whose day is counted. One client sends these requests, one after the
-// other.
+// A countedAnswer is the answer to one request of the account whose day is counted. One client sends these requests
+// sequentially.
 type countedAnswer struct {
 	at      time.Time
 	replica string

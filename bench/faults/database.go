@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// throttlePostgres lets PostgreSQL run for a fifth of the time only, so that each statement takes up to a quarter of a second.
+// throttlePostgres lets PostgreSQL run only a fifth of the time, so each statement takes up to a quarter of a second.
 func (w *world) throttlePostgres() {
 	const stopped, running = 240 * time.Millisecond, 60 * time.Millisecond
 	end := make(chan struct{})
@@ -31,15 +31,15 @@ func (w *world) throttlePostgres() {
 func (w *world) unthrottlePostgres() error {
 	close(w.throttled)
 	w.jobs.Wait()
-	return w.Postgres.Signal(syscall.SIGCONT) // also processes that were started meanwhile
+	return w.Postgres.Signal(syscall.SIGCONT) // including processes started meanwhile
 }
 
-// takeConnections takes up what PostgreSQL has left of its connections, for some seconds.
+// takeConnections takes all connections that PostgreSQL has left, for some seconds.
 func (w *world) takeConnections() {
 	const most = 100 // max_connections of the testbed
 	for range most {
 		w.background(func() error {
-			_, err := w.Postgres.Query(context.Background(), "SELECT pg_sleep(6)") // fails once there is none left
+			_, err := w.Postgres.Query(context.Background(), "SELECT pg_sleep(6)") // fails once none are left
 			return err
 		})
 	}

@@ -43,7 +43,7 @@ func databaseFaults() []fault {
 	}
 }
 
-// These statements change the sealed credentials of the property that is asked about, and change them back, as sara's commands do.
+// These statements alter the sealed credentials of the property that is asked about, and restore them, as sara's commands do.
 const (
 	spoilCredentials = "CREATE TABLE whole AS SELECT id, credentials FROM connections WHERE id IN (SELECT connection_id FROM properties);" +
 		" UPDATE connections SET revision = revision + 1, credentials = set_byte(credentials, length(credentials) - 1," +

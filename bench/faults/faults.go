@@ -14,11 +14,11 @@ type fault struct {
 	short     bool          // part of the short form
 	hold      time.Duration // at least; the options can lengthen it
 	loses     loss          // what it does to the counts in Redis
-	midnights int           // after each of them the day is granted again
+	midnights int           // after each one the day is granted again
 	cold      days          // of new questions, asked from the beginning of the fault on, which must be answered too; nil: none
 	note      string        // that at least one of their answers must have
 	begin     func(context.Context, *world) error
-	end       func(context.Context, *world) error // undoes also what begin did in part; nil: it ends by itself
+	end       func(context.Context, *world) error // also undoes what begin did in part; nil: it ends by itself
 }
 
 func faults() []fault {
@@ -95,7 +95,7 @@ func redisFaults() []fault {
 	}
 }
 
-// loseHalf deletes every other key, as a failover to an old copy does.
+// loseHalf deletes every other key, like a failover to an old copy.
 func loseHalf(ctx context.Context, w *world) error {
 	keys, err := w.counters.Keys(ctx, "*").Result()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sara/cmd/sara/saratest"
 )
 
-// The bounds are those that deploy/README.md states, of requests to the replicas a, b and c, one each 100 ms.
+// The bounds are those that deploy/README.md states, for requests to the replicas a, b and c, one every 100 ms.
 func TestBounds(t *testing.T) {
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var answers []countedAnswer
@@ -37,7 +37,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The faults that need no long wait, in a short form. It says nothing about time.
+// The faults that need no long wait, in a short form. It shows nothing about time.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs three replicas of sara")

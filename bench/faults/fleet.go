@@ -14,15 +14,15 @@ import (
 	"sara/bench/internal/testbed"
 )
 
-// settleTime is how long after a start all replicas have surely counted the new one, by its heartbeats. Earlier the shares of the
-// others are still larger.
+// settleTime is how long after a start all replicas have certainly counted the new one, by its heartbeats. Until then, the others' shares
+// are still larger.
 const settleTime = 4 * time.Second
 
 func (w *world) startReplica() (*testbed.Replica, error) {
 	defer func() { w.settled = time.Now().Add(settleTime) }()
 	env := []string{fmt.Sprintf("SARA_REPLICAS=%d", replicas), "SARA_SHUTDOWN_DELAY=1s", "SARA_CLOCK_OFFSET=" + w.offset.String()}
 	if !w.pooled {
-		env = append(env, "SARA_DATABASE_URL="+w.Postgres.URL+"&pool_max_conns=10") // in the form that is documented for production
+		env = append(env, "SARA_DATABASE_URL="+w.Postgres.URL+"&pool_max_conns=10") // in the form documented for production
 	}
 	return w.StartReplica(testbed.ReplicaConfig{Env: env})
 }
@@ -38,8 +38,8 @@ func (w *world) balance() {
 	w.balancer.Set(backends)
 }
 
-// replace ends a replica, if it still runs, and starts another one. As in a rolling update, the new one is ready first if
-// surge is set.
+// replace ends a replica, if it is still running, and starts another one. If surge is set, the new one is ready first, as in a rolling
+// update.
 func (w *world) replace(i int, surge bool) error {
 	old := w.running[i]
 	if !surge {
@@ -103,7 +103,7 @@ func (w *world) restartAll() error {
 	return nil
 }
 
-// takeDescriptors lets a replica run out of descriptors: connections take up all that it may have.
+// takeDescriptors makes a replica run out of descriptors: connections take all that it may have.
 func (w *world) takeDescriptors() error {
 	const files = 64
 	if err := limitFiles(w.running[0], files); err != nil {
@@ -133,7 +133,7 @@ func (w *world) returnDescriptors() error {
 	return errors.Join(append(errs, limitFiles(w.running[0], 0))...)
 }
 
-// revive replaces the replicas that have ended, which no fault leaves behind, and returns an error if there were any.
+// revive replaces replicas that have ended, which no fault may leave behind, and returns an error if there were any.
 func (w *world) revive() error {
 	var errs []error
 	for i, r := range w.running {

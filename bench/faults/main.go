@@ -1,4 +1,4 @@
-// Command faults makes everything fail that sara depends on, one thing after the other, and counts what
+// Command faults makes everything that sara depends on fail, one thing after the other, and counts what
 // clients notice:
 //
 //	go run ./faults [-only text,text] [-hold 5s] [-most 12m] [-sara FILE]
@@ -6,13 +6,13 @@
 // It starts three replicas of sara on a real PostgreSQL, Redis (with its append-only file) and S3 store (versitygw), with the
 // simulated Search Console, behind a load balancer that obeys /readyz (package balancer). After the faults of single servers come those
 // of a Redis Sentinel, of a Redis Cluster, and of PgBouncer in transaction mode. During each fault, and until a second has passed
-// without a failure after it, four clients ask known questions (a known key, and answers that the replicas have), another one uses
-// up a day of 150 requests, and during faults of Search Console and of the store one more asks questions that are new, which the other of the two
-// can answer.
+// without a failure after it, four clients ask known questions (a known key, and answers that the replicas have), and another one uses
+// up a day of 150 requests. During faults of Search Console and of the store, one more client asks new questions that the other of the
+// two can answer.
 //
 // The program prints a table with a line for each fault, and fails if less than 99.99 % of the known questions were answered, if
 // it took longer than a second until they were, if a new question was not answered, if any question took four seconds, or if a day was
-// exceeded by more than deploy/README.md states for such a loss of counts (type loss). It tries all faults, also after one that failed,
+// exceeded by more than deploy/README.md states for such a loss of counts (type loss). It tries all faults, even after one has failed,
 // and begins none after -most.
 package main
 
@@ -72,7 +72,7 @@ func parse(args []string) (o options, err error) {
 	only := flags.String("only", "", "texts, separated by commas, that the names of the faults to run contain; empty: all faults")
 	flags.DurationVar(&o.hold, "hold", 5*time.Second, "how long a fault is held")
 	flags.Float64Var(&o.target, "target", 99.99, "percent of the known questions that must be answered")
-	flags.DurationVar(&o.most, "most", 12*time.Minute, "after which no further fault begins")
+	flags.DurationVar(&o.most, "most", 12*time.Minute, "the time after which no further fault begins")
 	flags.StringVar(&o.binary, "sara", "", "binary to try; empty to build it")
 	flags.StringVar(&o.log, "log", "", "file for the replicas' logs")
 	if err := flags.Parse(args); err != nil {
@@ -91,7 +91,7 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// run tries the faults, prints the table, and returns an error if a promise was not kept. What fails does not keep it from trying
+// run tries the faults, prints the table, and returns an error if a promise was not kept. Failures do not keep it from trying
 // the rest.
 func run(ctx context.Context, o options, out, progress io.Writer) error {
 	begun := time.Now()

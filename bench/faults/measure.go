@@ -25,17 +25,17 @@ type result struct {
 	asked       int
 	failed      map[string]int // known questions that were not answered, by what came instead
 	slowest     time.Duration  // of the known questions
-	back        time.Duration  // from the end of the fault to the last failure; 0: none after it
+	back        time.Duration  // from the end of the fault to the last failure; 0: no failure after it
 	admitted    int            // of the counted day
 	coldAsked   int
 	coldFailed  map[string]int
-	noted       int // of the new questions' answers have the fault's note
+	noted       int // how many answers to new questions have the fault's note
 	coldSlowest time.Duration
 	lastFailure time.Time
 	counted     []countedAnswer
 	bound       int       // how many may be admitted beyond the day, as documented
 	refused     time.Time // when the counted day was last found used up
-	err         error     // the fault could not be made, or not be undone
+	err         error     // the fault could not be started or ended
 }
 
 // share returns the share of the known questions that were answered, in percent.
@@ -47,7 +47,7 @@ func (r *result) share() float64 {
 	return 100 * (1 - float64(failed)/float64(max(1, r.asked)))
 }
 
-// A trial is one fault under way.
+// A trial is one fault in progress.
 type trial struct {
 	*world
 	begun  chan struct{} // closed when the fault has begun
@@ -87,7 +87,7 @@ func (w *world) try(ctx context.Context, f fault, account int) *result {
 	return &t.result
 }
 
-// hold begins the fault, holds it, and ends it, also if it began only in part.
+// hold begins the fault, holds it, and ends it, even if it began only in part.
 func (t *trial) hold(ctx context.Context) error {
 	f, begun := t.result.fault, error(nil)
 	if err := t.bounded(ctx, f.begin); err != nil {
@@ -166,7 +166,7 @@ func (t *trial) count(ctx context.Context, account int) {
 	}
 }
 
-// askCold asks questions for the first time. They must be answered within the balancer's patience of a question that is not known.
+// askCold asks new questions. They must be answered within the balancer's patience for an unknown question.
 func (t *trial) askCold(ctx context.Context) {
 	const patience = 10 * time.Second
 	select {

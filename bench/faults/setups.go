@@ -88,7 +88,7 @@ func sentinelMaster(ctx context.Context, w *world) (*testbed.Redis, error) {
 	return nil, fmt.Errorf("the sentinel's master %v is not a server of the testbed", address)
 }
 
-// clusterMaster returns one of the cluster's first masters. Each fault takes another one, because one that has failed is a replica.
+// clusterMaster returns one of the cluster's first masters. Each fault takes a different one, because one that has failed becomes a replica.
 func clusterMaster(n int) func(context.Context, *world) (*testbed.Redis, error) {
 	return func(_ context.Context, w *world) (*testbed.Redis, error) { return w.Nodes[n], nil }
 }

@@ -62,7 +62,7 @@ type upstream struct {
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if u.hang.Load() && strings.HasPrefix(r.URL.Path, "/webmasters/") {
 		const longest = time.Minute
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client leaves
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client left
 		select {
 		case <-r.Context().Done():
 		case <-time.After(longest):
@@ -72,11 +72,11 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.simulator.ServeHTTP(w, r)
 }
 
-// newWorld starts a world with accounts enough for the days that are counted.
+// newWorld starts a world with enough accounts for the days that are counted.
 func newWorld(ctx context.Context, o options, s setup, days int) (_ *world, err error) {
 	w := &world{options: o, pooled: s.pooler, upstream: &upstream{}, balancer: balancer.Start(), lastDay: time.Now().UTC().AddDate(0, 0, -10),
 		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	// The first account asks known questions. The day of each further one is counted.
+	// The first account asks known questions. The day of each other one is counted.
 	accounts := []testbed.Account{{People: 1, Properties: []testbed.Property{{Domain: domain}}}}
 	for range days {
 		accounts = append(accounts, testbed.Account{People: 1, Plan: counted})
@@ -138,7 +138,7 @@ func (w *world) background(job func() error) {
 	w.jobs.Go(func() { _ = job() }) // the connection may be ended by another fault
 }
 
-// Close stops everything. The replicas are killed: what they would drain is of no interest any more.
+// Close stops everything. The replicas are killed: nothing that they would drain matters any more.
 func (w *world) Close() error {
 	w.jobs.Wait()
 	for _, r := range w.running {

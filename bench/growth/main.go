@@ -12,15 +12,15 @@
 //	misses       10 to 25,000 rows from the upstream, parsed and stored: linear
 //	archive      1 to 60 archived months, of which 28 days are requested: flat
 //	months       1 to 60 archived months, all of them requested, with a new answer each time: linear
-//	properties   100 to 100,000 in the requesting account, memory hits: logarithmic, as indexes are
+//	properties   100 to 100,000 in the requesting account, memory hits: logarithmic, like indexes
 //	list         100 to 100,000 properties, of which one page is listed and all are counted: linear
 //	accounts     100 to 1,000,000, of which a hundred are active, memory hits: logarithmic
 //	active       100 to 1,000,000 active accounts: levels off once each request looks up its key and its property
 //	replicas     1 to 4, memory hits: flat
 //
 // Rows and months grow through sara's own commands. Properties and accounts are copies, made in the database file, because
-// the commands would take hours. Each copied account has a person and a key of its own; all are members of one workspace, so
-// that they share one answer.
+// the commands would take hours. Each copied account has its own person and key; all are members of one workspace, so
+// they share one answer.
 //
 // A point is the median of several short loops, and the fit is over all points. That works on a busy machine, where times
 // alone do not; the shapes have tolerances for the rest (see shape.go).

@@ -12,7 +12,7 @@ import (
 )
 
 // A seeder copies rows in sara's database file, because sara's commands would take hours for so many. The originals come from
-// sara's commands. Ids are UUIDs, keys are stored as SHA-256, and names sort as sara sorts them.
+// sara's commands. IDs are UUIDs, keys are stored as SHA-256, and names sort as sara sorts them.
 type seeder struct {
 	db                   *sql.DB
 	properties, accounts int // seeded so far
@@ -75,8 +75,8 @@ const copyKey = "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes
 	" SELECT printf('%08x-0000-7000-b000-%012x', i, i), " + personOf + ", workspace_id, name, scopes, $2, created_at, expires_at, revoked_at" +
 	" FROM (SELECT $1 AS i), api_keys WHERE hash = $3"
 
-// growAccounts copies the account of a key until there are this many copies, each with a person and a key of its own. The
-// people are members of the original's workspaces, so that all accounts share the answers in memory, while look-ups and
+// growAccounts copies the account of a key until there are this many copies, each with its own person and key. The
+// people are members of the original's workspaces, so all accounts share the answers in memory, while look-ups and
 // budgets are separate.
 func (s *seeder) growAccounts(ctx context.Context, template string, to int) (err error) {
 	if to <= s.accounts {

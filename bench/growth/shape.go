@@ -7,7 +7,7 @@ import (
 	"sara/bench/internal/report"
 )
 
-// A shape is an upper bound for the growth of a cost: a curve that grows less fits as well.
+// A shape is an upper bound for the growth of a cost: a curve that grows less also fits.
 type shape string
 
 const (
@@ -17,7 +17,7 @@ const (
 	bounded     shape = "levelling off" // flat in the last decade
 )
 
-// Tolerances of the shapes, for a machine that other processes use as well. The fit is over all points, so that a single
+// Tolerances of the shapes, for a machine that other processes also use. The fit is over all points, so a single
 // outlier changes little.
 const (
 	flatGrowth        = 1.6 // times over the whole range

@@ -62,7 +62,7 @@ func newWorld(ctx context.Context, binary string) (_ *world, err error) {
 // close stops everything.
 func (w *world) close() error { return errors.Join(w.seeder.close(), w.Close()) }
 
-const connections = 16 // of all curves but the one of connections
+const connections = 16 // of all curves except that of connections
 
 func (w *world) closed(source loadgen.Source) (loadgen.Load, error) {
 	return loadgen.Load{Addresses: []string{w.Replicas[0].Address}, Source: source, Connections: connections}, nil
@@ -149,7 +149,7 @@ func orders() []string {
 	return []string{"-impressions", "impressions", "-ctr", "ctr", "-position", "position", "-key", "key", "clicks"}
 }
 
-// cuts requests a new order or limit each time, and the next days after all of these: each is a new answer from rows in
+// cuts requests a new order or limit each time, and then moves on by a day: each is a new answer from rows in
 // memory.
 func (w *world) cuts(rows int) (loadgen.Load, error) {
 	const limits = 100
@@ -160,7 +160,7 @@ func (w *world) cuts(rows int) (loadgen.Load, error) {
 	})
 }
 
-// misses filters by a new word in each request; no query contains any of them.
+// misses filters by a new word in each request; no query contains it.
 func (w *world) misses(rows int) (loadgen.Load, error) {
 	load, err := w.closed(func(int64) loadgen.Request {
 		filter := fmt.Sprintf("&order_by=-impressions&filters=%%5B%%7B%%22dimension%%22%%3A%%22query%%22%%2C%%22operator%%22%%3A%%22not_contains%%22%%2C"+

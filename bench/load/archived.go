@@ -28,7 +28,7 @@ func (w *world) archive(ctx context.Context, _ string) error {
 	return w.Archive(ctx, trace.Domain(0), w.history(1, archivedFrom, archivedUntil))
 }
 
-// history returns archived days, counted back from the last day, with as many queries as the archive keeps of a day.
+// history returns archived days, counted back from the last day, with as many queries as the archive keeps per day.
 func (w *world) history(seed uint64, from, until int) []byte {
 	random := mathrand.New(mathrand.NewPCG(seed, 2))
 	var text bytes.Buffer
@@ -45,8 +45,8 @@ func (w *world) history(seed uint64, from, until int) []byte {
 	return text.Bytes()
 }
 
-// stored requests one to six weeks of archived days, a new range each time. After some 28,000 they come again: memory, which holds some
-// 8,000 answers of 8 KB of one account, has dropped theirs by then.
+// stored requests one to six weeks of archived days, a new range each time. After about 28,000 requests ranges repeat: by then memory, which
+// holds about 8,000 answers of 8 KB for one account, has evicted theirs.
 func (w *world) stored() loadgen.Source {
 	return func(int64) loadgen.Request {
 		n := int(w.fresh.Add(1))
@@ -56,8 +56,8 @@ func (w *world) stored() loadgen.Source {
 }
 
 // hybrid requests ranges that begin up to five months before the live data and end with it. A new first day or limit each
-// time makes each a new answer, up to 15,000. Memory holds half of them, and drops each before it comes again; if it held all, this would
-// measure answers that are ready.
+// time makes each a new answer, up to 15,000. Memory holds half of them, and evicts each before it is requested again; if it held all, this
+// would measure answers that are ready.
 func (w *world) hybrid() loadgen.Source {
 	const days, limits = 150, 100
 	return func(int64) loadgen.Request {
@@ -66,7 +66,7 @@ func (w *world) hybrid() loadgen.Source {
 	}
 }
 
-// Twelve months of days that only the archive has, of several properties.
+// Twelve months of days that only the archive has, for several properties.
 const (
 	years     = 8
 	yearUntil = liveDays + 40
@@ -88,7 +88,7 @@ func (w *world) archiveYears(ctx context.Context, _ string) error {
 	return nil
 }
 
-// years requests the archived year of each property in turn, with a new limit each time, so that no answer is ready.
+// years requests the archived year of each property in turn, with a new limit each time, so no answer is ready.
 func (w *world) years() loadgen.Source {
 	const least, limits = 10, 990
 	return func(int64) loadgen.Request {

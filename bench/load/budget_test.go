@@ -14,21 +14,21 @@ import (
 
 // Upper bounds for the cost of a request, in counts that do not depend on the machine.
 const (
-	// Allocations of a memory hit and of a denial: none and two, and half a one for what happens beside a short loop.
+	// Allocations of a memory hit and of a denial: none and two, plus half of one for background work during a short loop.
 	allocations       = 0.5
 	allocationsDenial = 2.5
 	allocationsBatch  = 28 // of a batch of admissions, which is one Redis command: the measured value plus a tenth
 
-	callsBusy = 0.1 // Redis commands for a memory hit at 128 connections: nearly all come from leases
-	// Redis commands that are not caused by requests, such as health checks and snapshots: for each request, and in a slow loop of few
-	// requests, by all replicas together, each second.
+	callsBusy = 0.1 // Redis commands for a memory hit at 128 connections: nearly all hits come from leases
+	// Redis commands that are not caused by requests, such as health checks and snapshots: per request and, in a slow loop of few
+	// requests, per second for all replicas together.
 	background = 0.02
 	aSecond    = 12
 )
 
-// rounds is how many rounds may miss what a busy machine changes, before a test fails: what sara does each second counts the more for each
-// request the longer a loop takes, and a replica does without Redis for a second when it does not answer in time. What each request costs is
-// in all rounds. Calls of the upstream for what memory has, and more Redis commands than a bound, fail in any round.
+// rounds is how many rounds may miss the bounds that a busy machine affects before a test fails: sara's work per second weighs more on each
+// request the longer a loop takes, and a replica works without Redis for a second when it does not answer in time. A higher cost of each
+// request shows in all rounds. Upstream calls for cached data, and more Redis commands than a bound, fail in any round.
 const rounds = 4
 
 // smallest is the trace of one person with one property.
@@ -43,7 +43,7 @@ func budgeted(t *testing.T) (w *world, memory scenario) {
 		t.Skip("builds and runs sara")
 	}
 	needRedis(t)
-	t.Setenv("GOGC", "off") // of sara: a collection empties pools, for which a loop then allocates up to two objects a request
+	t.Setenv("GOGC", "off") // for sara: a collection empties pools, and refilling them allocates up to two objects per request
 	w, err := newWorld(t.Context(), saratest.Binary(t), smallest())
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestBudgetOfARequest(t *testing.T) {
 	})
 }
 
-// holds checks what has to hold in one of several rounds.
+// holds checks what must hold in one of several rounds.
 func holds(t *testing.T, round func() error) {
 	t.Helper()
 	var failed error
@@ -154,7 +154,7 @@ func allocates(c report.Cost, most float64) error {
 	return nil
 }
 
-// hitsRedis has a new replica answer from Redis, and returns what did not come from there.
+// hitsRedis has a new replica answer from Redis, and returns an error if an answer did not come from there or cost too much.
 func (w *world) hitsRedis(t *testing.T, shared scenario) error {
 	t.Helper()
 	m := w.count(t, shared, sharedTables, 1) // each table once

@@ -12,7 +12,7 @@ import (
 	"sara/bench/internal/report"
 )
 
-// compare measures sara and all other contenders in turns, over several rounds. Each round starts with another contender, and
+// compare measures sara and all other contenders in turns, over several rounds. Each round starts with a different contender, and
 // every other round is reversed, so that no contender always follows the same one.
 func (a *arena) compare(ctx context.Context, connections int, p plan) ([]report.Comparison, error) {
 	all := append([]*contender{a.sara}, a.others...)

@@ -25,7 +25,7 @@ type contender struct {
 	stop        func() error      // nil if the testbed stops it
 }
 
-// An arena has all contenders of a comparison, with sara's answer to one request.
+// An arena has all contenders of a comparison, and sara's answer to one request.
 type arena struct {
 	world  *world
 	folder string
@@ -86,7 +86,7 @@ func (a *arena) addBare() error {
 	return nil
 }
 
-// addPeer starts a peer with a Redis of its own, or returns an error that names what is not installed.
+// addPeer starts a peer with its own Redis, or returns an error that names what is not installed.
 func (a *arena) addPeer(ctx context.Context, p peer.Peer) (missing, err error) {
 	if missing := p.Available(); missing != nil {
 		return missing, nil

@@ -88,7 +88,7 @@ func (w *world) send(ctx context.Context, r *testbed.Replica, source loadgen.Sou
 	return result.Unexpected(http.StatusOK)
 }
 
-// fillCache requests long tables of all accounts, a new one each time, until the cache grows no more.
+// fillCache requests long tables of all accounts, a new one each time, until the cache stops growing.
 func (w *world) fillCache(ctx context.Context, r *testbed.Replica) error {
 	const (
 		batch, least, limits = 1000, 300, 100
@@ -115,7 +115,7 @@ func (w *world) fillCache(ctx context.Context, r *testbed.Replica) error {
 	}
 }
 
-// weigh stands in front of the upstream. It remembers how large bodies are, without compression, while weighing is set.
+// weigh stands in front of the upstream. While weighing is set, it remembers the size of the largest body, without compression.
 func (w *world) weigh(upstream http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if !w.weighing.Load() {

@@ -54,7 +54,7 @@ func TestMemoryHits(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.binary, o.trace = saratest.Binary(t), smallest()
-	// Long enough on a busy machine for many requests: what a scrape of the metrics allocates is subtracted, and it varies.
+	// Long enough, on a busy machine, for many requests: the allocations of a metrics scrape are subtracted, and they vary.
 	o.warmUp, o.loop, o.rounds = 0, 500*time.Millisecond, 1
 	r := &report.Report{}
 	if err := run(t.Context(), o, r, io.Discard); err != nil {
@@ -63,7 +63,7 @@ func TestMemoryHits(t *testing.T) {
 	if len(r.Measurements) != 4 || len(r.Comparisons) < 1 {
 		t.Fatalf("%d measurements, %d comparisons", len(r.Measurements), len(r.Comparisons))
 	}
-	var objects, allocated float64 // in all loops: those of one, few for each hit, may not stand out from those of a scrape
+	var objects, allocated float64 // over all loops: those of a single loop, few per hit, may be lost among those of a scrape
 	for _, m := range r.Measurements {
 		objects, allocated = objects+m.Request.Objects, allocated+m.Request.Allocated
 		if m.Requests == 0 || m.Statuses[200] != m.Requests || m.Cache["hit"] != m.Requests || m.Request.Upstream != 0 {
@@ -113,7 +113,7 @@ func TestMixAddsUp(t *testing.T) {
 	}
 }
 
-// Each part of a blend is asked for each of its requests once.
+// Each part of a blend gets each of its requests once.
 func TestBlendRepeatsNoRequest(t *testing.T) {
 	var asked [2][]int64
 	var parts []part

@@ -3,10 +3,10 @@
 //	go run ./load [-scenarios a,b] [-connections 16,128] [-long] [-runs N] [-sara FILE] [-out FOLDER]
 //
 // It builds sara and starts everything privately: replicas, a real Redis, and the simulated Search Console (in the client's
-// process, so that the client's processor time includes the simulator's). Misses are answered with recorded bytes, since Search Console
-// does not work on the cores of sara; see recording. Keys, plans, scopes and all three budgets work as in production, exact in Redis;
-// only their limits are raised, so that keys that many requests share have leases (see package policy); growth has curves of keys that
-// have none. The log has the default level and goes to /dev/null. An answer with an unexpected status ends the run with an error.
+// process, so the client's processor time includes the simulator's). Misses are answered with recorded bytes, since Search Console
+// does not run on sara's cores; see recording. Keys, plans, scopes and all three budgets work as in production, exact in Redis;
+// only their limits are raised, so keys with many requests have leases (see package policy); growth has curves of keys
+// without leases. The log has the default level and goes to /dev/null. An answer with an unexpected status ends the run with an error.
 //
 // Each scenario runs in closed loops over the given numbers of connections, which measure the throughput, and then in open
 // loops at 50 and 80 % of the highest throughput, which measure the latency from the time at which a request was due:
@@ -15,7 +15,7 @@
 //	memory    tables of about 8 KB from a replica's memory, requested with eight keys of four accounts
 //	redis     tables from Redis, written by another replica: the memory cache of this one is tiny
 //	misses    requests that no cache can answer: each causes an upstream call
-//	narrow    misses of 1,001 rows, the most that a table by clicks reads; closed loops over 4 connections only
+//	narrow    misses of 1,001 rows, the most that a table by clicks reads; only closed loops, over 4 connections
 //	wide      misses of 25,000 rows, the most that one upstream call returns, likewise
 //	stored    weeks that only the archive has, a new range each time
 //	hybrid    the last 16 months, in memory, and up to five archived months before them
@@ -27,14 +27,14 @@
 //	mix       memory 70 %, agency 15 %, movers 5 %, stored 4 %, denials 4 %, misses 2 %
 //	replica   the memory of a replica: idle, after one fill of 25,000 rows, after the agency trace, and with a full cache
 //
-// Finally, memory hits are compared with a bare fasthttp handler, which sends the same bytes from a process of its own, and
+// Finally, memory hits are compared with a bare fasthttp handler, which sends the same bytes from its own process, and
 // with the alternatives of package peer that are installed. All of them are measured in turns, so that other load on the
-// machine affects all alike.
+// machine affects all of them equally.
 //
 // With -runs, all of it is repeated with new servers, and the tables have the median of the runs and their range.
 //
 // On a shared machine, times mean little. Ratios within one run and processor time per request mean more, and counts
-// (allocations, Redis commands, upstream calls) are exact, but for the Redis commands of wide misses, which lack one.
+// (allocations, Redis commands, upstream calls) are exact, except for the Redis commands of wide misses, which lack one.
 package main
 
 import (
@@ -104,7 +104,7 @@ func parse(args []string) (o options, err error) {
 	for _, s := range scenarios() {
 		names = append(names, s.name)
 	}
-	chosen := flags.String("scenarios", strings.Join(names, ","), "scenarios to measure; peers is the comparison, which is part of the default")
+	chosen := flags.String("scenarios", strings.Join(names, ","), "scenarios to measure; peers is the comparison, included by default")
 	connections := flags.String("connections", "16,128", "connections of the closed loops, 1 to 4096, ascending; open loops use the last number")
 	long := flags.Bool("long", false, "loops of 10 seconds and 20 rounds of comparison instead of 1 second and 10 rounds")
 	flags.IntVar(&o.runs, "runs", 1, "number of runs; the tables have their medians and ranges")

@@ -13,13 +13,13 @@ import (
 	"sync"
 )
 
-// excludedWord begins words that no query contains. A filter that excludes one of them makes a question that no cache can answer, and
-// changes nothing in the answer.
+// excludedWord begins words that no query contains. A filter that excludes one makes a question that no cache can answer, without
+// changing the answer.
 const excludedWord = "zzz"
 
-// A recording stands in front of the simulator. It answers a question that differs from an earlier one only by the number of an excluded
-// word with the bytes that the simulator sent then, because Search Console works on machines of its own. The simulator works on the cores
-// that sara is measured on: it takes three times as long for an answer as sara does, and evicts from their caches what sara had there.
+// A recording stands in front of the simulator. If a question differs from an earlier one only by the number of an excluded word, it answers
+// with the bytes that the simulator sent then, because Search Console works on its own machines. The simulator works on the cores
+// that sara is measured on: it takes three times as long for an answer as sara does, and evicts sara's data from their caches.
 type recording struct {
 	simulator http.Handler
 	excluded  *regexp.Regexp
@@ -75,7 +75,7 @@ func (r *recording) answer(call *http.Request, question string) *httptest.Respon
 	return answer
 }
 
-// pack compresses a body at zlib's default level. The simulator saves memory with a level that takes twice as long to inflate.
+// pack compresses a body at zlib's default level. The simulator saves memory with a level that takes twice as long to decompress.
 func pack(answer *httptest.ResponseRecorder) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

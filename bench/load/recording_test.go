@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// An echo answers with the path and the question but the digits at its end, and counts. It fails if the question says so.
+// An echo answers with the path and the question without the digits at its end, and counts. It fails if the question says so.
 type echo struct{ asked int }
 
 func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {

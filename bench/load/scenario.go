@@ -20,7 +20,7 @@ type scenario struct {
 	name     string
 	replica  int
 	statuses []int // expected; any other ends the run
-	// once is how many requests are measured once, with cold caches, before the loops; nil for none. Without a loop, only is set.
+	// once is how many requests are measured once, with cold caches, before the loops; nil for none. Without a loop, only this is set.
 	once func(w *world) int
 	only bool
 	mix  map[string]int // percentages of other scenarios; nil if it is not a mix
@@ -79,11 +79,11 @@ func (w *world) askHits(ctx context.Context, address string) error {
 	return loadgen.Once(ctx, address, w.hitRequests()...)
 }
 
-// sharedTables is the number of tables in the redis scenario: more than there are connections, and so many more than the replica with little
-// memory keeps, some 70, that nearly all answers come from Redis. SIEVE keeps some in memory, though they are asked for in turn.
+// sharedTables is the number of tables in the redis scenario: more than there are connections, and far more than the roughly 70 that the
+// replica with little memory keeps, so nearly all answers come from Redis. SIEVE keeps some in memory, although they are requested in turn.
 const sharedTables = 1024
 
-// sharedEnds is how many days the tables of an account end on: with more of them, some are shorter by a day.
+// sharedEnds is how many different last days an account's tables have: with more of them, some are shorter by a day.
 const sharedEnds = sharedTables / 4
 
 func (w *world) sharedRequests() []loadgen.Request {
@@ -157,7 +157,7 @@ func (w *world) denials() loadgen.Source {
 func (w *world) unknown() loadgen.Source {
 	secret := rand.Text() + rand.Text()[:16]
 	path := w.table(trace.Domain(0), "queries", hitDays-1, 0, hitLimit)
-	base32 := strings.NewReplacer("0", "A", "1", "B", "8", "I", "9", "J") // a key of another form is refused without a look-up
+	base32 := strings.NewReplacer("0", "A", "1", "B", "8", "I", "9", "J") // a key in another format is refused without a look-up
 	return func(int64) loadgen.Request {
 		n := w.fresh.Add(1)
 		return loadgen.Get(path, addressHeader, fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
@@ -212,8 +212,8 @@ type part struct {
 	weight int
 }
 
-// blend takes as many requests of each part in a round as it weighs, in a random order that is the same in every round and every run. Each
-// part sends all of its requests, none of them more often than the others.
+// blend takes requests from each part in proportion to its weight, in a random order that is the same in every round and every run. Each
+// part sends all of its requests equally often.
 func blend(parts []part) loadgen.Source {
 	type turn struct {
 		part

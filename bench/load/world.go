@@ -29,7 +29,7 @@ const (
 	limitedDomain    = "limited.example" // the property of the last account, whose key has a low limit
 	limitedPerMinute = 60
 
-	// The properties of the first account with full upstream samples: a few more queries than a table by clicks reads, and than
+	// The properties of the first account with full upstream samples: slightly more queries than a table by clicks reads, and than
 	// one upstream call returns.
 	narrowDomain, narrowQueries = "narrow.example", 1300
 	wideDomain, wideQueries     = "wide.example", 27_000
@@ -73,7 +73,7 @@ func newWorld(ctx context.Context, binary string, c trace.Config) (_ *world, err
 	return w, err
 }
 
-// accounts returns those of the trace, and one with a low limit. The first has some properties more.
+// accounts returns those of the trace, and one with a low limit. The first has some extra properties.
 func accounts(c trace.Config) []testbed.Account {
 	low := testbed.Account{People: 1, PerMinute: limitedPerMinute, Properties: []testbed.Property{{Domain: limitedDomain}}}
 	all := append(testbed.AccountsOf(c), low)
@@ -110,7 +110,7 @@ func (w *world) table(domain, table string, firstBack, lastBack, limit int, more
 
 func (w *world) day(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
 
-// ask returns one answer, once as it was received, with its headers, and once just its body.
+// ask returns one answer, once as it was received, with its headers, and once only its body.
 func ask(ctx context.Context, address string, request loadgen.Request) (answer, body []byte, err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)

@@ -88,7 +88,7 @@ func daily(anchor trace.Day) [dailyReports]url.Values {
 		{"date_range": {"month_to_date"}}}
 }
 
-// yearOn returns the days of the anchor's month so far, and the same a year before.
+// yearOn returns the days of the anchor's month so far, and the same days a year before.
 func yearOn(anchor trace.Day) (this, before url.Values) {
 	end, _ := time.Parse(time.DateOnly, anchor.String())
 	start := end.AddDate(0, 0, 1-end.Day())
@@ -126,7 +126,7 @@ func compare(ctx context.Context, o options, progress func(string, ...any)) (_ *
 	return c, nil
 }
 
-// run sends all steps to a sara of its own, until one is refused.
+// run sends all steps to a separate sara, until one is refused.
 func (c *comparison) run(ctx context.Context, plan string, keys int, after bool) (costs []cost, err error) {
 	s, err := open(ctx, c.options, plan)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command portfolio sends the requests of an agency about all of its sites on a Monday morning, in two ways: one request for each
+// Command portfolio sends an agency's requests about all of its sites on a Monday morning, in two ways: one request for each
 // property, which is the only way without /v1/portfolio and offset; and with these, partly through sara report:
 //
 //	go run ./portfolio [-properties N] [-rows N] [-keys N] [-latency TIME] [-sara FILE] [-out FOLDER]
@@ -6,9 +6,9 @@
 // The steps are the overview (28 days against the 28 before), the year (this month against the same days a year ago), one site's whole
 // table of queries, and four daily reports (the last day, 7 days, 28 days, and the month so far) as files.
 //
-// First, both ways run without limits, each against servers of its own, to count requests, calls to Search Console and seconds. Then they
-// run under the limits of the agency plan, until the first refusal that lasts longer than a minute. There, the way with one request for
-// each property rotates several keys, because one key may send 60 requests a minute. A model of the plan's limits (see finish) computes
+// First, both ways run without limits, each against its own servers, to count requests, calls to Search Console and seconds. Then they
+// run under the limits of the agency plan, until the first refusal that lasts longer than a minute. There, the way with one request per
+// property rotates several keys, because one key may send 60 requests a minute. A model of the plan's limits (see finish) computes
 // when each way would finish with one key.
 package main
 
@@ -75,7 +75,7 @@ func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("portfolio", flag.ContinueOnError)
 	flags.IntVar(&o.properties, "properties", 290, "sites of the agency")
 	flags.IntVar(&o.rows, "rows", 25_000, "queries of the site whose whole table is read")
-	flags.IntVar(&o.keys, "keys", 10, "keys that the way with one request a property takes turns with under the plan, at most 10")
+	flags.IntVar(&o.keys, "keys", 10, "keys that the way with one request per property rotates under the plan, at most 10")
 	flags.DurationVar(&o.latency, "latency", 150*time.Millisecond, "how long Search Console takes for a call")
 	flags.StringVar(&o.binary, "sara", "", "a built sara; empty to build it")
 	flags.StringVar(&o.out, "out", "", "folder for portfolio.md; it is created if necessary")

@@ -9,7 +9,7 @@ import (
 // seriesTTL is how long a copy of a property's daily series answers without another call, for a range that may still change.
 const seriesTTL = 10 * time.Minute
 
-// Properties of requests that are not about a single one.
+// The property of a request that is not about a single one.
 const (
 	allOfThem  = -1
 	noneOfThem = -2
@@ -21,12 +21,12 @@ type finished struct {
 	calls int
 }
 
-// finish models one key that sends requests one after the other, each as soon as the plan's limits admit it, and returns when the last one
-// is admitted. The limits are those of requests a minute, as a bucket that refills continuously; of requests an hour and a day, by the clock;
-// and of live calls a day. A request about one of the properties, 0 to n-1, costs a call if there is no copy of its series from the last ten
+// finish models one key that sends requests sequentially, each as soon as the plan's limits admit it, and returns when the last one
+// is admitted. The limits are requests a minute, as a bucket that refills continuously; requests an hour and a day, by the clock;
+// and live calls a day. A request about one of the properties, 0 to n-1, costs a call if there is no copy of its series from the last ten
 // minutes; one about all of them, a call for each missing copy; one about none of them, none. Answers take no time.
 func finish(p policy.Plan, begin time.Time, n int, requests []int) (f finished) {
-	at, spent := begin, time.Time{} // spent: when the minute's bucket is full again
+	at, spent := begin, time.Time{} // spent: when the per-minute bucket is full again
 	filled := make(map[int]time.Time)
 	var hour, day int64
 	inHour, inDay, callsInDay := 0, 0, 0
@@ -67,7 +67,7 @@ func finish(p policy.Plan, begin time.Time, n int, requests []int) (f finished) 
 	return f
 }
 
-// expired returns the properties that a request costs a call for.
+// expired returns the properties for which a request costs a call.
 func expired(filled map[int]time.Time, at time.Time, property, n int) (needs []int) {
 	first, last := property, property
 	switch property {

@@ -25,7 +25,7 @@ import (
 // agencyPlan is the plan of the runs with limits.
 const agencyPlan = "agency"
 
-// A cost is what a step has taken.
+// A cost is what a step used.
 type cost struct {
 	Requests int // admitted, by the server's own count
 	Calls    int // of search analytics, by the simulator's
@@ -45,7 +45,7 @@ type site struct {
 	admits atomic.Int64 // counts those that were admitted
 }
 
-// open starts a sara. A plan is that of the accounts; empty for none.
+// open starts a sara. plan is the accounts' plan; empty for none.
 func open(ctx context.Context, o options, plan string) (_ *site, err error) {
 	account := testbed.Account{People: o.keys, Plan: plan}
 	for i := range o.properties {
@@ -70,7 +70,7 @@ func open(ctx context.Context, o options, plan string) (_ *site, err error) {
 	return s, nil
 }
 
-// slow delays the calls of search analytics, as those to Google take.
+// slow delays the search analytics calls by as long as Google takes.
 func slow(next http.Handler, latency time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/searchAnalytics/query") {
@@ -91,7 +91,7 @@ func (s *site) close() error {
 // errRefused is a 429 that lasts longer than a minute.
 var errRefused = errors.New("refused")
 
-// get sends a request with one of the keys in turn. It waits out a limit of the minute; for a longer wait, it returns errRefused with the time.
+// get sends a request with one of the keys in turn. It waits out a per-minute limit; for a longer wait, it returns errRefused with the time.
 func (s *site) get(ctx context.Context, keys int, path string, query url.Values, into any) (refusal string, wait time.Duration, err error) {
 	key := s.bed.Keys[0][int(s.turn.Add(1))%keys]
 	for {
@@ -119,7 +119,7 @@ func (s *site) get(ctx context.Context, keys int, path string, query url.Values,
 		}
 		if wait > time.Minute {
 			var refused struct{ Error struct{ Message string } }
-			_ = json.Unmarshal(body, &refused) // then it has no message
+			_ = json.Unmarshal(body, &refused) // otherwise it has no message
 			return refused.Error.Message, wait, errRefused
 		}
 		select {
@@ -152,7 +152,7 @@ func (s *site) list(ctx context.Context, keys int) (c cost, err error) {
 	return c, nil
 }
 
-// each sends requests for all properties, eight at a time: the number that a server sends to Search Console for an account.
+// each sends requests for all properties, eight at a time: the number that a server sends to Search Console for one account.
 func (s *site) each(ctx context.Context, keys int, path string, query url.Values) (c cost, err error) {
 	const atOnce = 8
 	var mu sync.Mutex // guards c and err
@@ -209,7 +209,7 @@ func (s *site) portfolio(ctx context.Context, query url.Values) (c cost, err err
 			if failed == 0 {
 				break
 			}
-			if attempt == attempts { // what did not answer within the deadline is asked again
+			if attempt == attempts { // ask again for what did not answer within the deadline
 				return c, fmt.Errorf("after %d attempts, %d properties have no figures", attempts, failed)
 			}
 		}
@@ -254,7 +254,7 @@ func (s *site) export(ctx context.Context, name string, args ...string) (c cost,
 	return c, nil
 }
 
-// measure runs a step, and counts what it takes.
+// measure runs a step, and counts what it uses.
 func (s *site) measure(ctx context.Context, step func() (cost, error)) (cost, error) {
 	before, err := s.used(ctx)
 	if err != nil {
@@ -265,14 +265,14 @@ func (s *site) measure(ctx context.Context, step func() (cost, error)) (cost, er
 	c.Seconds = time.Since(began).Seconds()
 	c.Calls = int(s.bed.Calls() - calls)
 	if errors.Is(err, errRefused) {
-		c.Requests = int(s.admits.Load() - admitted) // the server does not say: it refuses /v1/me, too
+		c.Requests = int(s.admits.Load() - admitted) // the server does not report it: it refuses /v1/me too
 		return c, nil
 	}
 	if err != nil {
 		return c, err
 	}
 	after, err := s.used(ctx)
-	c.Requests = after - before - 1 // but for the one that asks
+	c.Requests = after - before - 1 // except the one that asks
 	return c, err
 }
 

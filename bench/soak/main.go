@@ -4,11 +4,11 @@
 //
 // It reads the metrics of the replica after every batch. The size of the memory cache, as sara counts it, must never exceed
 // its limit. Once the cache is full, the heap may grow by a quarter and 16 MiB: the peak over the last third of the batches
-// is compared with the peak over the first third, so that garbage collection cycles cancel out. GOGC is 100, so that the heap in use
+// is compared with the peak over the first third, so that garbage collection cycles cancel out. GOGC is 100, so the heap in use
 // has less garbage than a server's may have.
 //
-// With -big, the answers come from page rows of 10 MB, and sara has what deploy ships: a memory cgroup of 768 MiB, where one
-// can be created, and GOMEMLIMIT=640MiB. Then the kernel judges, and a request may be refused with 503 while memory is short.
+// With -big, the answers come from page rows of 10 MB, and sara has the limits that deploy ships: a memory cgroup of 768 MiB, where
+// one can be created, and GOMEMLIMIT=640MiB. Then the kernel decides, and a request may be refused with 503 while memory is short.
 package main
 
 import (
@@ -91,7 +91,7 @@ type sample struct {
 type outcome struct {
 	samples  []sample
 	cache    map[string]int64 // answers by their X-Cache header
-	statuses []int            // that answers may have
+	statuses []int            // allowed for answers
 }
 
 // run soaks a private sara, prints the samples, and returns an error unless its memory is bounded.
@@ -156,7 +156,7 @@ func (o options) soak(ctx context.Context, b *testbed.Testbed, replica *testbed.
 
 func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
 
-// add adds a batch to the outcome. A status that is not expected is an error.
+// add adds a batch to the outcome. An unexpected status is an error.
 func (r *outcome) add(ctx context.Context, replica *testbed.Replica, answers *loadgen.Result, requests int) (sample, error) {
 	if err := answers.Unexpected(r.statuses...); err != nil {
 		return sample{}, err

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Requests are numbered from 0 to maxRequests-1. The digits of a number, in mixed bases and the lowest first, are the site,
-// the table, the number of days, the last day, a filter and a limit. All but the limit make a new cache entry.
+// Requests are numbered from 0 to maxRequests-1. The digits of a number, in mixed bases and lowest first, are the site,
+// the table, the number of days, the last day, a filter and a limit. All except the limit make a new cache entry.
 const (
-	sites   = 8 // each in an account of its own, because one account can fill a part of the cache only
+	sites   = 8 // each in its own account, because one account can fill only a part of the cache
 	lengths = 7
 	ends    = 200
 	words   = 8
@@ -34,7 +34,7 @@ func path(number int, lastDay time.Time) (path string, site int) {
 	length, back := digit(lengths), digit(ends)
 	end := lastDay.AddDate(0, 0, -back)
 	b.WriteString("?start_date=" + end.AddDate(0, 0, -length).Format(time.DateOnly) + "&end_date=" + end.Format(time.DateOnly))
-	// No query contains the word, so that the filter removes only the anonymised traffic, and answers keep their size.
+	// No query contains the word, so the filter removes only the anonymised traffic, and answers keep their size.
 	if word := digit(words); word > 0 {
 		b.WriteString("&filters=" + url.QueryEscape(fmt.Sprintf(`[{"dimension":"query","operator":"not_contains","value":"zzz%d"}]`, word)))
 	}

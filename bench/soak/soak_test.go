@@ -50,8 +50,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// A small soak: a cache of 2 MiB is full after a fraction of it. Its largest entries have some 150 kB, so that a smaller cache may never
-// be as full as bounded wants.
+// A small soak: a cache of 2 MiB is full after a fraction of it. Its largest entries have about 150 kB, so a smaller cache may never
+// get as full as bounded requires.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs sara")
@@ -90,7 +90,7 @@ wait`
 	}
 }
 
-// A big soak, of a few answers from 10 MB each.
+// A big soak, with a few answers computed from 10 MB each.
 func TestBigSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs sara")

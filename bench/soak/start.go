@@ -19,7 +19,7 @@ func (o options) start(ctx context.Context, out io.Writer) (*testbed.Testbed, *t
 	for site := range sites {
 		c.Accounts = append(c.Accounts, testbed.Account{People: 1, Properties: []testbed.Property{{Domain: domain(site)}}})
 	}
-	// By default, sara lets a heap of any size grow to 64 MiB before it collects garbage, which would hide what a small cache keeps.
+	// By default, sara lets a heap grow to 64 MiB before it collects garbage, which would hide the memory that a small cache keeps.
 	replica := testbed.ReplicaConfig{Env: []string{"GOGC=100"}}
 	if o.big {
 		c.Upstream = bigAnswers
@@ -46,7 +46,7 @@ func (o options) start(ctx context.Context, out io.Writer) (*testbed.Testbed, *t
 // shippedMemory is the memory limit of a replica in deploy.
 const shippedMemory = 768 << 20
 
-// bigAnswers answers queries of all sites with the most rows that Search Console sends.
+// bigAnswers answers queries for all sites with the most rows that Search Console sends.
 func bigAnswers(simulator http.Handler) http.Handler {
 	const rows = 25_000
 	site := bigsite.Long(rows)
@@ -59,7 +59,7 @@ func bigAnswers(simulator http.Handler) http.Handler {
 	})
 }
 
-// killed adds to an error that the kernel has killed the replica, if it has.
+// killed adds to an error that the kernel killed the replica, if it did.
 func killed(r *testbed.Replica, err error) error {
 	if r.Group == nil {
 		return err

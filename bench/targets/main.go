@@ -2,8 +2,8 @@
 //
 //	go run ./targets [-before FOLDER] FOLDER
 //
-// FOLDER has the reports that these programs have written with -out. The table goes to FOLDER/targets.md too. With -before, the
-// column of what was before has the figures of another folder, instead of those of sara's first version.
+// FOLDER has the reports that these programs have written with -out. The table is also written to FOLDER/targets.md. With -before, the
+// "before" column has the figures of another folder, instead of those of sara's first version.
 package main
 
 import (

@@ -3,7 +3,7 @@ package trace
 import (
 	"fmt"
 	"time"
-	_ "time/tzdata" // the Pacific zone must be known on machines without a zone database
+	_ "time/tzdata" // machines without a zone database must know the Pacific zone too
 )
 
 // A Day counts the days since 1970-01-01.
@@ -59,7 +59,7 @@ type span struct{ from, to Day }
 // previous returns the span of the same length right before.
 func (s span) previous() span { return span{2*s.from - s.to - 1, s.from - 1} }
 
-// comparable reports whether the upstream, which keeps 16 months, has the previous span as well.
+// comparable reports whether the upstream, which keeps 16 months, also has the previous span.
 func (s span) comparable(anchor Day) bool { return s.previous().from > anchor.monthsBefore(16) }
 
 // presetSpan resolves the values of date_range that the trace uses.

@@ -12,17 +12,17 @@ const (
 	zipfExponent = 1.1
 )
 
-// A client is a program that people use, with its way to spell requests.
+// A client is a program that people use, with its own way of writing requests.
 type client struct {
 	spellsOut    bool // sends defaults
 	dates        bool // sends dates instead of presets
 	alphabetical bool // sorts parameters by name
 	datesLast    bool // sends dates after filters and limits
-	rows         int  // of its tables
+	rows         int  // in its tables
 	wide         bool // shows countries and devices
 }
 
-// A period is the range that a person picked: a preset, or just dates if the preset is empty.
+// A period is the range that a person picked: a preset, or dates if the preset is empty.
 type period struct {
 	preset string
 	span

@@ -9,7 +9,7 @@ import (
 )
 
 // GenerateMachines returns the requests of programs in a working day, ordered by time: a second trace, to which no rule of sara's cache
-// was tuned. It has as many requests as the programs send, Config.Requests aside:
+// was tuned. It has as many requests as the programs send, regardless of Config.Requests:
 //
 //   - The nightly export of the first account reads every property: up to 1,000 rows of every table for the last day and the last 28 days,
 //     the daily figures of 90 days, and, for the properties with segments, the same figures of two segments.

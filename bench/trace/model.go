@@ -15,7 +15,7 @@ const (
 	SettledTTL = 6 * time.Hour
 )
 
-// SmallTable is the most rows of a table of which sara reads all in place of the first thousand, to answer every order.
+// SmallTable is the largest number of rows of a table that sara reads completely, instead of the first thousand, to answer every order.
 const SmallTable = 5_000
 
 // entries has the time at which each cache entry was filled. There are no evictions.
@@ -35,18 +35,18 @@ func (e entries) fill(key string, at, ttl time.Duration) int {
 	return 1
 }
 
-// URLKeyed is a cache as one can buy it: keyed by path and raw query, shared between all API keys, with the TTLs above,
+// URLKeyed is a cache as sold commercially: keyed by path and raw query, shared between all API keys, with the TTLs above,
 // unlimited memory, and no concurrent requests. A miss is one upstream call, or two for movers, which compare two samples.
 type URLKeyed struct {
 	Anchor Day
-	// PerPeriod counts two calls for a summary with a comparison, as a handler with one call for each period needs. The target
+	// PerPeriod counts two calls for a summary with a comparison, as a handler with one call per period would make. The target
 	// for the ratio is the one without it.
 	PerPeriod bool
 
 	entries entries
 }
 
-// Ask returns the number of upstream calls for a request at a time.
+// Ask returns the number of upstream calls for a request at a given time.
 func (c *URLKeyed) Ask(r Request, at time.Duration) (int, error) {
 	q, err := c.Anchor.question(r)
 	if err != nil {
@@ -65,22 +65,22 @@ func (c *URLKeyed) Ask(r Request, at time.Duration) (int, error) {
 // Widening is a model of sara's cache, by its documented rules:
 //
 //   - One daily series over the whole live window answers every summary and timeseries of a property without filters.
-//   - One sample of a dimension and a range answers every limit. A wide sample answers every order as well and, together with
-//     that of the previous period, movers. Countries and devices have one kind of sample only.
+//   - One sample of a dimension and a range answers every limit. A wide sample also answers every order and, together with
+//     that of the previous period, movers. Countries and devices have only one kind of sample.
 //   - All samples of small tables (SmallTable) are complete.
-//   - A grid of days answers devices of every range, and another one countries of the last 96 days: their tables, and series with
-//     one filter of that dimension.
+//   - One grid of days answers devices over every range, and another one countries over the last 96 days: their tables, and series with
+//     one filter on that dimension.
 //   - Other filtered entries are keyed by their conditions, in any order. A filtered series covers the requested period and the
 //     previous one, with or without a comparison.
 //   - The requested period determines how old an entry may be.
 type Widening struct {
 	Anchor Day
-	Small  bool // the tables of queries and pages are small: the model has no data to know
+	Small  bool // the tables of queries and pages are small: the model has no data to tell
 
 	entries entries
 }
 
-// Ask returns the number of upstream calls for a request at a time.
+// Ask returns the number of upstream calls for a request at a given time.
 func (c *Widening) Ask(r Request, at time.Duration) (int, error) {
 	q, err := c.Anchor.question(r)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Widening) Ask(r Request, at time.Duration) (int, error) {
 	return c.entries.fill(fmt.Sprint("series ", r.Property, q.span, q.conditions), at, q.ttl), nil
 }
 
-// grid returns the grid that answers a question: by country or device, or empty if there is none.
+// grid returns the grid that answers a question: by country or device; empty if there is none.
 func (c *Widening) grid(q question) string {
 	const countryDays = 96
 	by, needed := "", q.span

@@ -65,7 +65,7 @@ func (s *session) act() {
 	}
 }
 
-// portfolio requests the agency's home page: figures and a sparkline for each property on it, and in every third case the
+// portfolio requests the agency's home page: figures and a sparkline for each property on it, and one time in three the
 // same for another range.
 func (s *session) portfolio() {
 	opened := s.request.Property
@@ -105,7 +105,7 @@ func (s *session) overview(p period, filters []filter) {
 	s.ask("timeseries", p, filters)
 }
 
-// drawLimit returns the client's default number of rows, or in every fifth case one that the person chose.
+// drawLimit returns the client's default number of rows, or one time in five one that the person chose.
 func (s *session) drawLimit() int {
 	if s.random.IntN(5) > 0 {
 		return s.client.rows

@@ -20,11 +20,11 @@ import (
 const (
 	probeInterval = 200 * time.Millisecond
 	probeTimeout  = time.Second
-	// answerTimeout bounds one try of one replica. It is more than a replica takes for any known question.
+	// answerTimeout bounds one attempt at one replica. It is more than a replica takes for any known question.
 	answerTimeout = 2 * time.Second
 )
 
-// Answered is the header of an answer that has the address of the replica that gave it.
+// Answered is the response header with the address of the replica that answered.
 const Answered = "X-Backend"
 
 // A Backend is one replica.
@@ -42,7 +42,7 @@ type Balancer struct {
 	prober   *http.Client
 	probing  sync.WaitGroup
 	next     atomic.Uint64
-	setting  sync.Mutex // is held by Set, while it probes too
+	setting  sync.Mutex // held by Set, including while it probes
 	mu       sync.Mutex // guards the following field
 	backends []*backend
 }
@@ -139,7 +139,7 @@ func (b *Balancer) Ready() (n int) {
 	return n
 }
 
-// order returns the ready backends, beginning with the one whose turn it is.
+// order returns the ready backends, starting with the one whose turn it is.
 func (b *Balancer) order() (ready []*backend) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

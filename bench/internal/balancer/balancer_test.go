@@ -70,7 +70,7 @@ func TestBalancerObeysReadiness(t *testing.T) {
 	}
 }
 
-// A backend that is added and does not answer its first probe must not delay the requests of the others: it would be in the figures.
+// An added backend that does not answer its first probe must not delay the others' requests: the delay would be in the figures.
 func TestFirstProbeDelaysNoRequest(t *testing.T) {
 	probed, release := make(chan struct{}, 1), make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

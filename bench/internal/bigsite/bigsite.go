@@ -1,4 +1,4 @@
-// Package bigsite answers search analytics queries of big sites with bodies that are made once, because the simulator would
+// Package bigsite answers search analytics queries for big sites with bodies that are made once, because the simulator would
 // take seconds to compute each.
 package bigsite
 
@@ -16,7 +16,7 @@ import (
 	"sync"
 )
 
-// A Site answers every query with one of two bodies, of as many rows as the query asks for. The query decides which, so that
+// A Site answers every query with one of two bodies, with as many rows as the query asks for. The query decides which one, so
 // comparisons of two ranges find differences. It is safe for concurrent use.
 type Site struct {
 	rows   int
@@ -25,7 +25,7 @@ type Site struct {
 	bodies map[form]body
 }
 
-// A form of an answer is made when it is first needed.
+// A form of an answer is made on first use.
 type form struct {
 	rows int
 	seed uint64

@@ -19,7 +19,7 @@ func TestSizeOfTheBiggestAnswer(t *testing.T) {
 	}
 }
 
-// Both bodies are answers in the order of clicks, with the same keys, compressed or not.
+// Both bodies are answers ordered by clicks, with the same keys, compressed or not.
 func TestAnswers(t *testing.T) {
 	const rows = 50
 	site := Random(rows)

@@ -1,8 +1,8 @@
-// Package cgroup bounds the memory of a process with a memory cgroup of Linux, version 1 or 2, without swap, as a container's
+// Package cgroup bounds the memory of a process with a Linux memory cgroup, version 1 or 2, without swap, as a container's
 // limit does: the kernel kills a process of the group that exceeds it.
 //
-// A group is a folder. It needs the right to create folders in the cgroup file system, which root has outside of most
-// containers; New says what is missing. Groups that an earlier process left behind are removed by the next New.
+// A group is a folder. Creating it requires the right to create folders in the cgroup file system, which root has outside most
+// containers; New reports what is missing. The next New removes groups that an earlier process left behind.
 package cgroup
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// files are the names of a version's files.
+// files are the file names of a cgroup version.
 type files struct{ limit, swap, peak, events string }
 
 func filesOf(version int) files {
@@ -66,7 +66,7 @@ type parent struct {
 	version int
 }
 
-// parents returns the roots of the mounted hierarchies that may control memory, and, in version 2, the surroundings of this
+// parents returns the roots of the mounted hierarchies that may control memory and, in version 2, the surroundings of this
 // process's own group, which a container may own.
 func parents(mounts, own string) (found []parent) {
 	for line := range strings.Lines(mounts) {
@@ -108,7 +108,7 @@ func ownPath(own string) string {
 
 func (p parent) create(limit int64) (_ *Group, err error) {
 	if p.version == 2 {
-		// It fails where the parent has processes of its own, or where memory is enabled already.
+		// It fails if the parent has its own processes, or if memory is already enabled.
 		_ = write(filepath.Join(p.folder, "cgroup.subtree_control"), "+memory")
 	}
 	name := fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), created.Add(1))
@@ -147,10 +147,10 @@ func write(path, text string) (err error) {
 	return err
 }
 
-// Procs returns the file that takes a process into the group: the process writes its PID to it.
+// Procs returns the file that puts a process into the group: the process writes its PID to it.
 func (g *Group) Procs() string { return g.path("cgroup.procs") }
 
-// Peak returns the most bytes that the group has used at once: the memory of its processes, their pages of files, and, where
+// Peak returns the most bytes that the group has used at once: the memory of its processes, their file pages and, where
 // the kernel counts it, the kernel's memory for their sockets.
 func (g *Group) Peak() (int64, error) {
 	text, err := os.ReadFile(g.path(g.peak))
@@ -200,7 +200,7 @@ func remove(folder string) (err error) {
 	return nil
 }
 
-// sweep removes the groups of processes that have ended without removing them. What cannot be removed does no harm.
+// sweep removes the groups of processes that have ended without removing them. A group that cannot be removed does no harm.
 func sweep(folder string) {
 	groups, _ := filepath.Glob(filepath.Join(folder, prefix+"*"))
 	for _, group := range groups {

@@ -12,10 +12,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// readBuffer is so large that a typical answer arrives in one read.
+// readBuffer is large enough for a typical answer to arrive in one read.
 const readBuffer = 16 << 10
 
-// A connection sends requests to a server, one at a time, and reads the answers. It is opened again when the server closes it, which
+// A connection sends requests to a server, one at a time, and reads the answers. It is reopened when the server closes it, which
 // servers may do at any time between two answers. It belongs to one goroutine.
 type connection struct {
 	ctx      context.Context // when it ends, the connection is closed, which unblocks an exchange
@@ -44,7 +44,7 @@ func (c *connection) reopen() error {
 	return nil
 }
 
-// close is called when no answer is expected, or after an error, so that its own error does not matter.
+// close is called when no answer is expected, or after an error, so its own error does not matter.
 func (c *connection) close() {
 	if c.conn == nil {
 		return
@@ -55,7 +55,7 @@ func (c *connection) close() {
 }
 
 // exchange sends a request and reads its answer. If the server closes the connection without any byte of an answer, the request is
-// sent once more.
+// sent again once.
 func (c *connection) exchange(request Request, answer *fasthttp.Response) error {
 	before := c.received
 	err := c.ask(request, answer)
@@ -67,7 +67,7 @@ func (c *connection) exchange(request Request, answer *fasthttp.Response) error 
 }
 
 // ClosedBetweenAnswers reports whether the server closed a kept-alive connection before it answered, as servers may at any
-// time. Then a GET is sent once more.
+// time. Then a GET is sent again once.
 func ClosedBetweenAnswers(err error) bool {
 	return err == io.EOF || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) // a wrapped io.EOF is half an answer
 }

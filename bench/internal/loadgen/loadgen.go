@@ -3,12 +3,12 @@
 //
 // The client shares the machine with what it measures, so it does little. A connection writes the bytes of a request, which were formed
 // once, and fasthttp reads the answer, usually with a single system call: it parses all header fields and copies the body. There is no
-// pool, and no time-out for each request. An answer counts once it is complete by its length or its chunks; one without either is an error,
-// and so are bytes after the end. If the server closed the connection before the first byte of the answer, the request is sent once more.
+// pool, and no timeout for each request. An answer counts once it is complete by its length or its chunks; one without either is an error,
+// and so are bytes after the end. If the server closed the connection before the first byte of the answer, the request is sent again once.
 //
 // A closed loop sends on every connection as soon as the previous answer is complete: it measures throughput. An open loop
-// sends at a fixed rate, and measures the latency of a request from the time at which it was due. A request that waits for a
-// free connection therefore waits in the figures too, as a user behind a slow answer does: this avoids coordinated omission.
+// sends at a fixed rate, and measures the latency of a request from the time at which it was due. So the wait of a request for a
+// free connection is in the figures too, as it is for a user behind a slow answer: this avoids coordinated omission.
 // The number of connections limits how many requests are in flight.
 //
 // Latencies go into HDR histograms, in nanoseconds with two significant digits, up to a minute. A request without a complete
@@ -25,7 +25,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A Request is a GET, with the bytes that are sent. Nothing changes it after it was made.
+// A Request is a GET, with the bytes to send. It is immutable.
 type Request []byte
 
 // Get returns a request for a path with its query, both sent as they are written. Headers are names and values in turn.
@@ -37,7 +37,7 @@ func Get(path string, headers ...string) Request {
 	return Request(request + "\r\n")
 }
 
-// A Source returns the n-th request of a run, counted from 0. Many goroutines call it at once.
+// A Source returns the n-th request of a run, counted from 0. Many goroutines call it concurrently.
 type Source func(n int64) Request
 
 // Rotate is a Source that repeats these requests in order.
@@ -97,7 +97,7 @@ func (r *Result) Unexpected(expected ...int) error {
 	return errors.New(text)
 }
 
-// Run sends the load. It has closed its connections when it returns.
+// Run sends the load. When it returns, it has closed its connections.
 func (l Load) Run(ctx context.Context) (_ *Result, err error) {
 	clock, err := newTimer()
 	if err != nil {

@@ -158,7 +158,7 @@ func TestConnectionsAreDistributed(t *testing.T) {
 	}
 }
 
-// A server may close a kept-alive connection at any time between two answers: the request is sent once more.
+// A server may close a kept-alive connection at any time between two answers: the request is sent again once.
 func TestClosedConnectionsAreReopened(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	for name, answers := range map[string][][]string{
@@ -269,7 +269,7 @@ func TestRequestBytes(t *testing.T) {
 	}
 }
 
-// Paths and queries are sent as they are written, encoded slashes and all.
+// Paths and queries are sent as they are written, including encoded slashes.
 func TestRequestTargetIsSentAsWritten(t *testing.T) {
 	const target = "/v1/properties/https%3A%2F%2Fa.example%2F/queries?filters=%5B%7B%22a%22%3A%22b%2B..%2F%22%7D%5D&x=&x=%20+"
 	address := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -306,7 +306,7 @@ func TestMissingAnswersFailTheRun(t *testing.T) {
 	}
 }
 
-// One answer takes a second while a request is due every ten milliseconds. The requests behind it waited too: an open loop
+// One answer takes a second while a request is due every ten milliseconds. The requests behind it also waited: an open loop
 // counts that, a closed loop omits it.
 func TestOpenLoopCountsCoordinatedOmission(t *testing.T) {
 	clock := &fakeClock{now: time.Unix(1_800_000_000, 0)}

@@ -22,7 +22,7 @@ type run struct {
 	shards [shards]shard
 }
 
-// A shard is a histogram that several workers share: one for each of a thousand workers would be tens of megabytes.
+// A shard is a histogram that several workers share: one for each of a thousand workers would take tens of megabytes.
 type shard struct {
 	sync.Mutex
 	latency *hdrhistogram.Histogram
@@ -139,7 +139,7 @@ func (r *run) schedule(ctx context.Context) error {
 		select {
 		case r.due <- due:
 		case <-ctx.Done():
-			return nil // its cause is the error of the run
+			return nil // the run's error is its cause
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ const (
 	significant = 2 // digits of a latency
 )
 
-// newHistogram returns an empty histogram, of some tens of kilobytes.
+// newHistogram returns an empty histogram, which takes a few tens of kilobytes.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(longest), significant) }
 
 // A worker counts the answers to the requests that it sends over its connection. It belongs to one goroutine.

@@ -1,4 +1,4 @@
-// Package measure runs one loop of requests against a testbed, and measures the speed of the answers, and their cost in all
+// Package measure runs one loop of requests against a testbed, and measures the speed of the answers and their cost in all
 // processes, Redis and the simulator.
 //
 // A Rig belongs to one goroutine. An answer with an unexpected status is an error, like a failed request, so that no figure
@@ -136,9 +136,9 @@ func curve(r *loadgen.Result) (curve []float64) {
 	return curve
 }
 
-// commandsInScripts returns the Redis commands that sara's scripts call. Nearly all of them are called by nothing else: sara itself
-// sends some, such as GET, on rare paths and in a cluster, and a SET for rows of more than 64 KiB, which Redis counts together with those of
-// scripts. The commands of a miss of 25,000 rows, and their time, therefore lack one.
+// commandsInScripts returns the Redis commands that sara's scripts call. Almost nothing else calls them: sara itself
+// sends some, such as GET, on rare paths and in a cluster, and a SET for rows of more than 64 KiB, which Redis counts together with those in
+// scripts. So the commands of a miss of 25,000 rows, and their time, lack one.
 func commandsInScripts() []string {
 	return []string{"time", "hget", "hmget", "hset", "hgetall", "hdel", "hlen", "expire", "hincrby", "zadd", "zcard", "zrem", "zrange", "zrangebyscore",
 		"pexpire", "unlink", "get", "getrange", "strlen", "set", "del", "publish"}

@@ -10,7 +10,7 @@ import (
 	"sara/bench/internal/procstat"
 )
 
-// The costs of all replicas are summed, and a command that a script calls is neither a call nor time of its own.
+// The costs of all replicas are summed, and a command that a script calls counts as neither a call nor time of its own.
 func TestCostOfOneRequest(t *testing.T) {
 	result := &loadgen.Result{Statuses: map[int]int64{200: 10}, Latency: hdrhistogram.New(1, int64(time.Minute), 2), Received: 8000}
 	for range 10 {

@@ -20,7 +20,7 @@ var haproxyLimits []byte
 // HAProxy is HAProxy with its own maps and cache, and either kind of limits. Each request is logged as a line of JSON,
 // without a buffer, because HAProxy has none.
 type HAProxy struct {
-	// Redis keeps the limits in Redis, by a script of ours. Otherwise they are in HAProxy's own stick tables: the difference is
+	// Redis keeps the limits in Redis, with a script of ours. Otherwise they are in HAProxy's own stick tables: the difference is
 	// the cost of limits that replicas share.
 	Redis bool
 }
@@ -55,7 +55,7 @@ func (HAProxy) Available() error {
 	return nil
 }
 
-// haproxyProgram finds HAProxy, also in a folder that is only in root's PATH.
+// haproxyProgram finds HAProxy, even in a folder that is only in root's PATH.
 func haproxyProgram() (path string, err error) {
 	if path, err = exec.LookPath("haproxy"); err == nil {
 		return path, nil
@@ -90,6 +90,6 @@ func (h HAProxy) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// HAProxy logs to no file by its name, and standard error is for what goes wrong.
+	// HAProxy cannot log to a named file, and standard error is for problems.
 	return r, r.serve(ctx, s, "sh", "-c", `exec "$@" 3>>"$0"`, s.Log, program, "-db", "-f", "haproxy.cfg")
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The lowest of the limits admits exactly its number of requests: one, and then some of a hundred at once.
+// The lowest of the limits admits exactly its number of requests: first one, and then some of a hundred concurrent ones.
 func TestLimitsInRedisAreExact(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Peer{Nginx{}, HAProxy{Redis: true}} {
@@ -21,7 +21,7 @@ func testExact(t *testing.T, p Peer) {
 			t.Parallel()
 			r := start(t, p, limits)
 			admitted, refused := burst(t, r.Address)
-			// The bucket of a minute refills: on a slow machine, another request may fit.
+			// The per-minute bucket refills: on a slow machine, another request may fit.
 			if extra := admitted + 1 - 20; extra < 0 || extra > 0 && name != "minute" || extra > 2 {
 				t.Errorf("%d of %d are admitted after the first, want 19", admitted, admitted+refused)
 			}
@@ -29,7 +29,7 @@ func testExact(t *testing.T, p Peer) {
 	}
 }
 
-// burst sends a hundred requests at once.
+// burst sends a hundred concurrent requests.
 func burst(t *testing.T, address string) (admitted, refused int) {
 	var group sync.WaitGroup
 	var ok, no atomic.Int32

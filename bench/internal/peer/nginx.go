@@ -27,7 +27,7 @@ var nginxRESP []byte
 // Nginx is nginx with Lua: an API gateway of some 200 lines.
 //
 // Each worker caches key records for five seconds, and all workers share an answer cache in memory; both are filled from
-// Redis. One script in Redis, and so one round trip a request, checks the three limits and then charges all of them. Each
+// Redis. One script in Redis, and so one round trip per request, checks the three limits and then charges all of them. Each
 // request is logged as a line of JSON, through a buffer, as in sara.
 type Nginx struct{}
 
@@ -63,7 +63,7 @@ func (Nginx) Available() error {
 	return nil
 }
 
-// nginxProgram finds nginx, also in a folder that is only in root's PATH.
+// nginxProgram finds nginx, even in a folder that is only in root's PATH.
 func nginxProgram() (path string, err error) {
 	if path, err = exec.LookPath("nginx"); err == nil {
 		return path, nil

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// An origin is the server in this process that a peer fetches the answer from, once.
+// An origin is the server in this process from which a peer fetches the answer once.
 type origin struct {
 	address string
 	server  *http.Server

@@ -1,13 +1,13 @@
 // Package peer runs the alternatives to sara that an engineer would build, to measure them in the same run: nginx with Lua,
-// and HAProxy. Each does the work of sara for a cache hit: authenticate a bearer key of which only a digest is stored, apply
+// and HAProxy. Each does sara's work for a cache hit: authenticate a bearer key of which only a digest is stored, apply
 // three limits (per minute and key, per hour and per day and account) whose counters replicas share in Redis, and answer with
 // JSON from a cache. About names what a peer leaves out.
 //
-// We wrote and tuned the configurations; no peer is handicapped. On Debian, the programs are installed by
+// We wrote and tuned the configurations; no peer is handicapped. On Debian, install the programs with
 //
 //	apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-string haproxy
 //
-// That may start system services, which are not used and can be stopped. The peers run in a folder of the caller's, on free
+// That may start system services, which are not used and can be stopped. The peers run in the caller's folder, on free
 // ports of 127.0.0.1. They end with Stop, or when this process ends.
 package peer
 
@@ -47,12 +47,12 @@ func All() []Peer { return []Peer{Nginx{}, HAProxy{Redis: true}, HAProxy{}} }
 // Setup is what a peer should serve.
 type Setup struct {
 	Folder string // for its files: empty, and an absolute path
-	Redis  string // host:port of a Redis for this peer alone, which leaves its keys there
+	Redis  string // host:port of a Redis only for this peer, which leaves its keys there
 	Key    string // the only valid bearer key
 	Path   string // of the answer, with its query
 	Body   []byte // the answer, JSON
 	Limits Limits
-	Log    string // file for the line of each request; in a comparison the one that sara's goes to
+	Log    string // file for the line of each request; in a comparison, the same as sara's
 }
 
 // Limits are numbers of requests, each at least 1.

@@ -39,7 +39,7 @@ func each(t *testing.T, test func(*testing.T, *Running)) {
 	}
 }
 
-// start starts a peer with a Redis of its own, both until the end of the test.
+// start starts a peer with its own Redis, both until the end of the test.
 func start(t *testing.T, p Peer, limits Limits) *Running {
 	t.Helper()
 	r := begin(t, p, limits)
@@ -97,7 +97,7 @@ func startRedis(t *testing.T) (address string) {
 	return address
 }
 
-// await asks until what is awaited is there, or until patience ends.
+// await checks a condition until it holds, or until patience ends.
 func await(t *testing.T, what string, there func() (bool, error)) {
 	t.Helper()
 	again, end := time.NewTicker(10*time.Millisecond), time.NewTimer(patience)
@@ -137,11 +137,11 @@ func ask(ctx context.Context, address, path, key string) (*http.Response, []byte
 	return response, body, err
 }
 
-// A hit is the answer, to the byte, for any order and encoding of the same parameters.
+// A hit is the exact answer, for any order and encoding of the same parameters.
 func TestHit(t *testing.T) { each(t, testHit) }
 
 func testHit(t *testing.T, r *Running) {
-	await(t, "the answer in the cache", func() (bool, error) { // HAProxy may take it in a moment after it has sent it
+	await(t, "the answer in the cache", func() (bool, error) { // HAProxy may store it a moment after it has sent it
 		response, _, err := ask(t.Context(), r.Address, path, "sk_right")
 		return err == nil && response.Header.Get("X-Cache") == "HIT", err
 	})

@@ -26,7 +26,7 @@ func (p Process) since(before Process) Process {
 	return p
 }
 
-// tick is the unit of times in /proc, the same on every Linux that Go runs on.
+// tick is the unit of times in /proc, the same on every Linux platform that Go supports.
 const tick = 10 * time.Millisecond
 
 // readProcess reads the counters of a process of any user (proc(5): stat and status).
@@ -58,7 +58,7 @@ func PeakResident(pid int) (int64, error) {
 
 // parseStat parses the times. Fields are counted after the name, which may contain spaces and parentheses.
 func parseStat(stat []byte) (Process, error) {
-	const user, system = 11, 12 // fields 14 and 15 of the manual, which counts the PID and the name as well
+	const user, system = 11, 12 // fields 14 and 15 of the manual, which also counts the PID and the name
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) <= system {
 		return Process{}, errors.New("too short for the processor times")
@@ -74,7 +74,7 @@ func parseStat(stat []byte) (Process, error) {
 	return Process{User: times[0], System: times[1]}, nil
 }
 
-// kibibytes returns the value of a line in bytes, or 0 without such a line, as for a process that has just ended.
+// kibibytes returns the value of a line in bytes, or 0 if there is no such line, as for a process that has just ended.
 func kibibytes(status []byte, name string) int64 {
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == name {

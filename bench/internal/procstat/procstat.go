@@ -2,8 +2,8 @@
 // processes, the allocations of their Go heaps, and the commands, round trips and time of a Redis. A Reading has the value of
 // every counter at one moment; the difference of two readings is the use in between.
 //
-// /proc has processor time in hundredths of a second, so a measurement should take at least a second. Reading costs something
-// itself: a scrape of the metrics allocates in the scraped process. Calibrate measures that, and Since subtracts it. A Reader
+// /proc has processor time in hundredths of a second, so a measurement should take at least a second. Reading also has a cost:
+// a scrape of the metrics allocates in the scraped process. Calibrate measures that, and Since subtracts it. A Reader
 // belongs to one goroutine.
 package procstat
 
@@ -70,13 +70,13 @@ func (g *Reader) Before(ctx context.Context) (*Reading, error) {
 	return g.read(ctx, g.readHeaps, g.readRedis, g.readProcesses)
 }
 
-// After reads everything at the end of a measurement: the clock and processes first, so that the time that the readings take
+// After reads everything at the end of a measurement: the clock and processes first, so the time that the readings take
 // is not part of the measurement.
 func (g *Reader) After(ctx context.Context) (*Reading, error) {
 	return g.read(ctx, g.readProcesses, g.readRedis, g.readHeaps)
 }
 
-// Calibrate measures what a scrape allocates; there is one between Before and After. It is the mean of several scrapes,
+// Calibrate measures what a scrape allocates; there is one between Before and After. It takes the mean of several scrapes,
 // because the runtime counts small objects in batches.
 func (g *Reader) Calibrate(ctx context.Context) error {
 	const scrapes = 16

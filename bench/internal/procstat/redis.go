@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis has the counters of a Redis server, without the commands of the reading itself.
+// Redis has the counters of a Redis server, excluding the commands of the reading itself.
 type Redis struct {
 	Commands map[string]Command
 	// Reads counts the server's reads from its connections. A pipeline of commands is one read, so this is the number of
@@ -20,13 +20,13 @@ type Redis struct {
 	CPU   time.Duration // of the process
 }
 
-// A Command is the share of one command. The time of a command that a script calls is part of the script's time as well.
+// A Command is the share of one command. The time of a command that a script calls is also part of the script's time.
 type Command struct {
 	Calls int64
 	Took  time.Duration
 }
 
-// Calls returns how many commands clients sent: all commands without those that scripts called. It is exact as long as
+// Calls returns how many commands clients sent: all commands minus those that scripts called. It is exact if
 // clients do not send the same commands themselves.
 func (r Redis) Calls(inScripts ...string) int64 {
 	calls := int64(0)

@@ -2,7 +2,7 @@ package report
 
 import "slices"
 
-// AddComparisons adds the rounds of a run to those of the runs before it.
+// AddComparisons adds the rounds of a run to those of earlier runs.
 func (r *Report) AddComparisons(run int, comparisons []Comparison) {
 	for _, c := range comparisons {
 		for i := range c.Rounds {
@@ -24,7 +24,7 @@ func (c *Comparison) Summarize() {
 	c.P99 = c.ratio(func(t Turn) float64 { return t.P99 })
 }
 
-// ratio returns the median and range of the ratios of the rounds. Of several runs these are of the medians of each.
+// ratio returns the median and range of the ratios of the rounds. With several runs, it takes the medians of each run.
 func (c *Comparison) ratio(figure func(Turn) float64) Ratio {
 	ratios := map[int][]float64{} // by run
 	for _, round := range c.Rounds {

@@ -11,7 +11,7 @@ import (
 
 const (
 	results = "../../results"
-	readme  = "../../../README.md" // outside of this module, so that go test caches the result when only the README changes
+	readme  = "../../../README.md" // outside this module, so go test caches the result even if only the README changes
 )
 
 func read(t *testing.T, path string) string {
@@ -77,7 +77,7 @@ func TestPublishedFiguresAreTheMeasuredOnes(t *testing.T) {
 		ways[0].Calls/ways[2].Calls))
 }
 
-// The tables of the targets are those of the reports beside them.
+// The tables of the targets match the reports next to them.
 func TestTablesOfTargetsAreThoseOfTheReports(t *testing.T) {
 	tables, err := filepath.Glob(filepath.Join(results, "*", "targets.md"))
 	if err != nil {

@@ -34,7 +34,7 @@ type Machine struct {
 	CPU    string `json:"cpu"`
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
-	// Load is the load average of the minute before the run. Above zero, other processes used the machine as well.
+	// Load is the load average of the minute before the run. If it is above zero, other processes also used the machine.
 	Load float64 `json:"load_before"`
 }
 
@@ -47,7 +47,7 @@ const (
 
 // A Measurement is one loop of a scenario.
 type Measurement struct {
-	Run         int              `json:"run,omitempty"` // from 0; each run has servers of its own
+	Run         int              `json:"run,omitempty"` // from 0; each run has its own servers
 	Scenario    string           `json:"scenario"`
 	Loop        string           `json:"loop"`
 	Connections int              `json:"connections"`
@@ -74,7 +74,7 @@ type Footprint struct {
 	State    string  `json:"state"`
 	Entries  float64 `json:"cache_entries"`
 	Cache    float64 `json:"cache_bytes"`
-	Heap     float64 `json:"heap_bytes"` // in use, garbage included
+	Heap     float64 `json:"heap_bytes"` // in use, including garbage
 	Resident float64 `json:"resident_bytes"`
 	Peak     float64 `json:"peak_resident_bytes"`     // since the replica was started
 	Body     float64 `json:"upstream_body,omitempty"` // bytes of the largest upstream body since the last state
@@ -103,11 +103,11 @@ func CurvePercentiles() []float64 {
 // Cost is the mean cost of one request. Times are microseconds of processor time.
 type Cost struct {
 	CPU          map[string]float64 `json:"cpu_us"`         // by process: sara (all replicas), redis, client
-	RedisCommand float64            `json:"redis_us"`       // in commands, by Redis' clock: waiting for a core counts as well
-	RedisCalls   float64            `json:"redis_calls"`    // commands, without those that scripts call
+	RedisCommand float64            `json:"redis_us"`       // in commands, by Redis' clock, including waits for a core
+	RedisCalls   float64            `json:"redis_calls"`    // commands, excluding those that scripts call
 	RedisReads   float64            `json:"redis_reads"`    // round trips: a pipeline of commands is one
 	Upstream     float64            `json:"upstream_calls"` // by the simulator's count
-	Bytes        float64            `json:"response_bytes"` // headers included
+	Bytes        float64            `json:"response_bytes"` // including headers
 	Objects      float64            `json:"allocations"`    // of all replicas
 	Allocated    float64            `json:"allocated_bytes"`
 }
@@ -153,7 +153,7 @@ type Spread struct {
 type Saving struct {
 	What       string `json:"what"`
 	Requests   int    `json:"requests"`
-	Properties int    `json:"properties"` // that the requests read
+	Properties int    `json:"properties"` // properties that the requests read
 	Ways       []Way  `json:"ways"`       // the first is sara, as the simulator counted
 }
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A Target is a figure that the design must reach, with what was measured of it.
+// A Target is a figure that the design must reach, with its measured value.
 type Target struct {
 	What     string
 	Limit    float64
-	AtLeast  bool   // Limit is the least that is good, not the most
+	AtLeast  bool   // Limit is a minimum, not a maximum
 	Unit     string // of the figures; empty for a ratio
 	Before   string // what the first version measured; empty if it was not measured
 	Measured Spread // median and range of the runs
@@ -28,12 +28,12 @@ func (t *Target) Met() bool {
 	return t.Measured.Median <= t.Limit
 }
 
-// Reports are those of the programs, from which Targets takes its figures. A program that did not run has an empty one.
+// Reports are the programs' reports, from which Targets takes its figures. A program that did not run has an empty one.
 type Reports struct {
 	Load, Agency Report
 }
 
-// LoadAll reads the reports of a folder, as far as it has them.
+// LoadAll reads the reports of a folder, as far as they exist.
 func LoadAll(folder string) (*Reports, error) {
 	r, found := new(Reports), false
 	for name, into := range map[string]*Report{"load": &r.Load, "agency": &r.Agency} {
@@ -52,7 +52,7 @@ func LoadAll(folder string) (*Reports, error) {
 	return r, nil
 }
 
-// Targets returns all targets. What was not measured is not known.
+// Targets returns all targets. Known is false for those not measured.
 func (r *Reports) Targets() []Target {
 	const microseconds, milliseconds, perMillisecond = "µs", "ms", 1000
 	bare, nginx, haproxy := "bare handler", "nginx+Lua+Redis", "HAProxy alone"
@@ -171,7 +171,7 @@ func (r *Reports) saving(what string, t Target) Target {
 	return t
 }
 
-// Compare replaces what was before by what was measured of an older version. Both are all targets.
+// Compare replaces the "before" figures with those measured for an older version. Both are all targets.
 func Compare(targets, older []Target) {
 	for i := range targets {
 		targets[i].Before = ""

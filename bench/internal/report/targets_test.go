@@ -29,7 +29,7 @@ func TestTargetsAreMediansOfRuns(t *testing.T) {
 	}
 }
 
-// Of several runs, the ratio is the median of their medians, and its range theirs.
+// With several runs, the ratio is the median of their medians, with their range.
 func TestRatiosOfSeveralRuns(t *testing.T) {
 	c := Comparison{}
 	for run, ratios := range [][]float64{{.1, .5, .9}, {.6, .6, .6}, {.4, .8, .4}} {

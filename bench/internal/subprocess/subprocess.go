@@ -28,7 +28,7 @@ type Config struct {
 	Env     []string // nil for this process's environment
 	Stderr  *os.File // nil to keep the last lines for the error of Stop
 	Cgroup  string   // file to which the program writes its PID before it starts; empty for none
-	// Usual gives the program the usual scheduling policy, where this process has another one. It takes root, and chrt of
+	// Usual gives the program the usual scheduling policy if this process has another one. It requires root, and chrt from
 	// util-linux.
 	Usual bool
 }
@@ -42,11 +42,11 @@ type Process struct {
 	command *exec.Cmd     // a shell that guards the program
 	stdin   io.Closer     // closing it makes the shell terminate the program
 	lines   <-chan string // of standard output; those beyond a buffer are dropped
-	stderr  tail          // to be read after the end only
+	stderr  tail          // to be read only after the end
 }
 
-// guard takes the program into its cgroup, prints the program's PID, and terminates the program when standard input ends. The kernel
-// closes standard input when this process ends. The shell closes its own output, so that the pipe ends with the program. Ending on
+// guard puts the program into its cgroup, prints the program's PID, and terminates the program when standard input ends. The kernel
+// closes standard input when this process ends. The shell closes its own output, so the pipe ends with the program. Ending on
 // SIGTERM counts as success.
 const guard = `sh -c 'echo $$ >>"$0"; echo $$; exec "$@"' "$@" & program=$!; exec >/dev/null 2>&1; cat
 kill -TERM $program; wait $program; status=$?; [ $status = 143 ] || exit $status`
@@ -129,7 +129,7 @@ func (p *Process) Await(text string) (rest string, err error) {
 	}
 }
 
-// PIDs returns the PIDs of the program and of the processes that it has started.
+// PIDs returns the PIDs of the program and of the processes it has started.
 func (p *Process) PIDs() ([]int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -17,7 +17,7 @@ type Config struct {
 	Accounts []Account
 	// Site has the size of every simulated site. Its URL and Brand are ignored.
 	Site gscsim.Site
-	// Upstream, if set, stands in front of the simulator, which it gets, as Search Console.
+	// Upstream, if set, gets the simulator and stands in front of it as Search Console.
 	Upstream   func(simulator http.Handler) http.Handler
 	Plans      policy.Plans // that accounts name
 	Postgres   bool         // a private PostgreSQL instead of SQLite; see HasPostgres
@@ -29,7 +29,7 @@ type Config struct {
 	Replicas   int          // started at once; more than one needs redis-server
 	Redis      bool         // start a Redis even for one replica
 	CacheBytes string       // SARA_CACHE_BYTES, such as 64MiB; empty for the default
-	// Log is a file for the replicas' logs, at the default level. If it is empty, replicas log warnings only, and the last of
+	// Log is a file for the replicas' logs, at the default level. If it is empty, replicas log only warnings, and the last of
 	// them are in the error of a replica that fails.
 	Log string
 }
@@ -42,7 +42,7 @@ type Account struct {
 	Plan       string // one of Config.Plans; empty for a plan with no limit but PerMinute
 }
 
-// Raised is a limit that no measurement reaches. sara counts requests against it as against any other.
+// Raised is a limit that no measurement reaches. sara counts requests against it as against any other limit.
 const Raised = 100_000_000
 
 // plan returns the name of the account's plan.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Group is how several Redis servers form one; empty: there is a single server.
+// A Group is how several Redis servers are combined; empty: there is a single server.
 type Group string
 
 const (

@@ -19,7 +19,7 @@ type Replica struct {
 	process *subprocess.Process
 }
 
-// ReplicaConfig is what is special about a replica.
+// ReplicaConfig is what is specific to a replica.
 type ReplicaConfig struct {
 	Flags  []string // of sara serve
 	Env    []string // in addition to the testbed's, NAME=value
@@ -61,8 +61,8 @@ func (b *Testbed) StartReplica(c ReplicaConfig) (_ *Replica, err error) {
 	return r, nil
 }
 
-// StopReplica stops a replica that StartReplica has started, and removes its group. An error of ended says how the process
-// failed, be it before or now.
+// StopReplica stops a replica that StartReplica has started, and removes its group. Its ended error is how the process failed,
+// before or now.
 func (b *Testbed) StopReplica(r *Replica) (ended, err error) {
 	ended = b.forget(r.process)
 	if r.Group != nil {

@@ -27,7 +27,7 @@ type Redis struct {
 	process *subprocess.Process
 }
 
-// AddRedis starts a Redis that writes nothing to disk, with additional arguments of redis-server. The replicas do not use it.
+// AddRedis starts a Redis that writes nothing to disk, with additional arguments for redis-server. The replicas do not use it.
 func (b *Testbed) AddRedis(args ...string) (*Redis, error) {
 	return b.addRedis(append([]string{"--save", "", "--appendonly", "no"}, args...)...)
 }
@@ -74,7 +74,7 @@ func (b *Testbed) StopRedis(r *Redis) error { return b.forget(r.process) }
 // StartRedis restarts a Redis that StopRedis has stopped.
 func (b *Testbed) StartRedis(r *Redis) error { return b.startRedis(r) }
 
-// RestartRedis stops a Redis and starts it again, with what it has stored.
+// RestartRedis stops a Redis and starts it again, with the data it has stored.
 func (b *Testbed) RestartRedis(r *Redis) error {
 	return errors.Join(b.forget(r.process), b.startRedis(r))
 }
@@ -123,7 +123,7 @@ func (b *Testbed) startPostgres() (_ *Postgres, err error) {
 	if p.bin, err = postgresPrograms(); err != nil {
 		return nil, err
 	}
-	// The path of a socket must be short, and the server's user must be able to enter every folder above.
+	// A socket's path must be short, and the server's user must be able to enter every parent folder.
 	if p.folder, err = os.MkdirTemp("", "sara-pg-"); err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (p *Postgres) Signal(signal syscall.Signal) error {
 	return signalAll(pids, signal)
 }
 
-// signalAll sends a signal to processes, of which some may have ended, as that of a connection does at any time.
+// signalAll sends a signal to processes, some of which may have ended, as that of a connection may at any time.
 func signalAll(pids []int, signal syscall.Signal) error {
 	var failures []error
 	for _, pid := range pids {

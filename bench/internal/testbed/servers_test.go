@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A process that has ended does not keep the others from their signal, and is no error.
+// A process that has ended does not keep the others from being signalled, and is not an error.
 func TestSignalAllPassesOverProcessesThatHaveEnded(t *testing.T) {
 	ended, running := exec.Command("true"), exec.Command("sleep", "60")
 	if err := ended.Run(); err != nil {

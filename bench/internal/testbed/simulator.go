@@ -55,5 +55,5 @@ func (b *Testbed) count(upstream http.Handler) http.Handler {
 	})
 }
 
-// Calls returns how many search analytics calls the replicas have made, whether the simulator answers them or what stands in front of it.
+// Calls returns how many search analytics calls the replicas have made, whether the simulator or what stands in front of it answers them.
 func (b *Testbed) Calls() int64 { return b.calls.Load() }

@@ -1,7 +1,7 @@
 // Package testbed sets up the processes and data for a measurement of sara: a built binary, any number of replicas of it, the
 // servers that they use, and the simulated Search Console in this process. These servers are Redis, alone or in a group
-// (Sentinel or Cluster), SQLite or PostgreSQL, with PgBouncer or without, and a folder or an S3 store for the archive; Config
-// selects them. sara's own commands fill the database. The package uses sara from outside only: commands, environment, HTTP.
+// (Sentinel or Cluster), SQLite or PostgreSQL, with or without PgBouncer, and a folder or an S3 store for the archive; Config
+// selects them. sara's own commands fill the database. The package uses sara only from outside: commands, environment, HTTP.
 //
 // Everything listens on free ports of 127.0.0.1, keeps its files in a temporary folder, and ends with Close. Child processes
 // end with this process, even if it is killed. A Testbed belongs to one goroutine.
@@ -42,7 +42,7 @@ type Testbed struct {
 	folders   []string // of servers
 	binary    string
 	env       []string
-	log       *os.File // nil to log warnings only
+	log       *os.File // nil to log only warnings
 	usual     bool
 	processes []*subprocess.Process // in the order of their start
 	groups    []*cgroup.Group       // of replicas
@@ -50,7 +50,7 @@ type Testbed struct {
 	calls     atomic.Int64
 }
 
-// Start builds the binary, if need be, and starts everything.
+// Start builds the binary, if necessary, and starts everything.
 func Start(ctx context.Context, c Config) (_ *Testbed, err error) {
 	b := &Testbed{binary: c.Binary, usual: c.Usual}
 	defer func() {
@@ -87,7 +87,7 @@ func Start(ctx context.Context, c Config) (_ *Testbed, err error) {
 	return b, nil
 }
 
-// Close stops everything and removes the folder. Its error has the processes that failed.
+// Close stops everything and removes the folder. Its error names the processes that failed.
 func (b *Testbed) Close() error {
 	var failures []error
 	if b.pooler != nil { // PostgreSQL waits for its clients to leave
