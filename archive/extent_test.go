@@ -27,7 +27,7 @@ func TestExtentAgreesWithRead(t *testing.T) {
 		}
 		all := translate.DateRange{Start: day(t, "2024-01-20"), End: day(t, "2024-05-10")}
 		var days []Day
-		without := random.IntN(6) // a month of which no day is archived, if it is one of these
+		without := random.IntN(6) // if it is one of these months, none of its days is archived
 		for date := all.Start; date <= all.End; date++ {
 			if int(date.Time().Month()) == without {
 				continue

@@ -23,8 +23,8 @@ type Verified struct {
 }
 
 // Verify reads every object of a property from the bucket, bypassing all caches, and calls found with the result of each, in order.
-// It checks that the size matches the listing, that the checksum matches the bytes, that the ledger is that of the property and the month,
-// and that all rows can be read and are of days in the ledger. A damaged object is not an error of Verify; one that cannot be read is.
+// It checks the size against the listing, the checksum against the bytes, and the ledger against the property and the month. All rows must
+// be readable, and of days in the ledger. A damaged object is not an error of Verify; one that cannot be read is.
 func (h *History) Verify(ctx context.Context, property string, found func(Verified)) error {
 	if err := checkProperty(property); err != nil {
 		return fmt.Errorf("verify: %w", err)

@@ -28,7 +28,7 @@ const (
 )
 
 // worldSQL makes the tables of an export with everything that is easily misread: keys that repeat, letters in either case, null and empty
-// texts, search types other than web, three properties, withheld queries, with and without a text, and days with missing parts:
+// texts, search types other than web, three properties, withheld queries, with and without a text, and days with missing parts.
 // 2025-01-30 has no pages, 01-31 has only other search types, 02-03 has only pages, and 02-04 to 02-06 have no rows. The log lacks 01-29
 // and 02-06, the pages of 01-30 and the totals of 02-03.
 func worldSQL() []string {

@@ -1,5 +1,5 @@
 // Writes a bulk export of Search Console as Parquet files, for measuring an import: node generate.mjs FOLDER ROWS FILES-OF-EACH-TABLE
-// Half of the rows are of each table. They are of 480 days in random order, so that every file has every day.
+// Each table has half of the rows. They are spread over 480 days in random order, so every file has every day.
 import { DuckDBInstance } from '@duckdb/node-api'
 const [out, rows, files] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])]
 const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })

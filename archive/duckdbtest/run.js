@@ -1,4 +1,4 @@
-// Runs the SQL statements it is given in DuckDB and prints the rows of the last, one JSON array a line.
+// Runs the given SQL statements in DuckDB and prints the rows of the last one, one JSON array per line.
 import { DuckDBInstance } from '@duckdb/node-api'
 
 const instance = await DuckDBInstance.create(':memory:', { extension_directory: 'extensions' })

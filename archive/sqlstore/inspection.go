@@ -174,8 +174,8 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 	return granted, nil
 }
 
-// TakenInspections returns how many inspections of a day were granted to each site that has at least least of them, only for the first
-// most sites, the highest first, and the number of all such sites.
+// TakenInspections returns the sites with at least least granted inspections on a day: the first most of them, the highest count first,
+// and their total number.
 func (s *Store) TakenInspections(ctx context.Context, day translate.Date, least, most int) (first []SiteInspections, total int, err error) {
 	const from = " FROM inspection_counts WHERE day = $1 AND taken >= $2"
 	total, err = one(ctx, s.overview, scalar[int], "SELECT count(*)"+from, day, least)

@@ -31,8 +31,8 @@ func (s *Store) AcquireLease(ctx context.Context, name, holder string, ttl time.
 	return n == 1, nil
 }
 
-// RenewLease extends a lease to ttl from now, and reports whether the holder still had it. An expired lease is lost, even if nobody
-// else has acquired it.
+// RenewLease extends a lease to ttl from now, and reports whether the holder still had it. An expired lease is lost, even if no other
+// holder has acquired it.
 func (s *Store) RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	now := s.clock()
 	n, err := s.changeLease(ctx, renewLease, now.Add(ttl).UnixMilli(), name, holder, now.UnixMilli())

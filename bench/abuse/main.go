@@ -21,9 +21,9 @@
 //	failing   the upstream fails for one account's property
 //	lapsed    404, 405, and the 403 of a lapsed plan, with valid keys
 //
-// A trial passes if the process survives within its memory limit, quiet tenants get no error and are answered in time (at most
-// twice as late as before, or within 250 ms), every refusal of the abuser is in sara's error envelope and states when to
-// retry, and the trial's own condition holds, such as that a used-up day stays used up. Where no cgroup can be created, the
+// A trial passes if the process survives within its memory limit, and quiet tenants get no error and are answered in time: at most
+// twice as late as before, or within 250 ms. Every refusal of the abuser must be in sara's error envelope and state when to
+// retry, and the trial's own condition must hold, such as that a used-up day stays used up. Where no cgroup can be created, the
 // program reports that, and bounds the peak of the resident memory instead.
 //
 // With -for, it instead runs the abuse of nine of these trials in turns on one sara, with faults of Redis, the database and the

@@ -108,7 +108,7 @@ func (w *world) fillRedis(ctx context.Context, _ string) error {
 	return loadgen.Once(ctx, address, w.sharedRequests()...)
 }
 
-// without returns a filter that excludes the queries with the n-th word, of which there are none.
+// without returns a filter that excludes the queries with the n-th word; there are none.
 func without(n int64) string {
 	return `&filters=%5B%7B%22dimension%22%3A%22query%22%2C%22operator%22%3A%22not_contains%22%2C%22value%22%3A%22` + excludedWord +
 		strconv.FormatInt(n, 10) + `%22%7D%5D`

@@ -56,7 +56,7 @@ func TestReleaseIsComplete(t *testing.T) {
 	checkImage(t, r.Out, own)
 }
 
-// example returns a release of two platforms, of which one is this machine's.
+// example returns a release of two platforms, one of them this machine's.
 func example(t *testing.T) (release, map[platform]string) {
 	t.Helper()
 	folder := t.TempDir()

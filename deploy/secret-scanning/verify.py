@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Finds API keys of sara in text, and drops what only looks like one.
+"""Finds sara's API keys in text, and drops what only looks like one.
 
     verify.py FILE...        or text on standard input
 
-Prints FILE:LINE and both ends of each key, never the whole. Exit status 1 if there is any.
+Prints FILE:LINE and both ends of each key, never all of it. The exit status is 1 if there are any.
 """
 import re
 import sys

@@ -229,7 +229,7 @@ func FuzzBudget(f *testing.F) {
 	})
 }
 
-// size returns the bytes of a claim. Small ones often have the largest size of which four fill the reserve. With odd seeds most are small.
+// size returns the bytes of a claim. Small ones are often as large as a small claim can be: four fill the reserve. With odd seeds most are small.
 func size(random *rand.Rand, seed uint64) int64 {
 	sizes := []int64{32, 300, 1200}
 	if seed%2 == 1 {

@@ -167,7 +167,7 @@ func TestIndexingErrorsHaveTheKindsOfQueryErrors(t *testing.T) {
 	f("an endless answer is final", Unavailable, 0, 1, gzipped(bytes.Repeat([]byte(" "), 1<<20), maxReply>>20+1))
 }
 
-// indexingCalls are the calls behind the indexing circuits.
+// indexingCalls are the calls that the indexing circuits guard.
 func indexingCalls() map[string]func(context.Context, *client, Account) error {
 	return map[string]func(context.Context, *client, Account) error{
 		"sitemaps": func(ctx context.Context, c *client, acct Account) error {

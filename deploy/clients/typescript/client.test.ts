@@ -1,5 +1,5 @@
 // Calls a demo of sara with the generated client. What the compiler accepts here is as much a test as what node runs: `pin`
-// compiles only where the document's type is the one that it is given.
+// compiles only if the document's type is the given one.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

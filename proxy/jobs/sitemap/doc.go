@@ -16,8 +16,8 @@
 // A file that cannot be read does not affect the others. Its File has the reason as its Problem, a text for people that reveals
 // nothing about the local network. Entries that the file listed before it broke off count.
 //
-// Files are XML (urlset and sitemapindex, in any namespace) or plain text with one URL per line, of at most 50,000 entries each,
-// gzipped up to twice, in UTF-8, UTF-16 with a byte order mark, or the character set that the XML names.
+// Files are XML (urlset and sitemapindex, in any namespace) or plain text with one URL per line, of at most 50,000 entries each. They may
+// be gzipped up to twice, and be in UTF-8, UTF-16 with a byte order mark, or the character set that the XML names.
 //
 // Not here: which sitemaps a property has, what is done with the URLs, retries (the next Read is the retry), feeds and HTML, and
 // robots.txt, which does not apply to files that their owner has submitted.

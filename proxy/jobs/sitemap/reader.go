@@ -73,9 +73,8 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
-// Read reads the sitemaps at the paths, which are URLs from Search Console, and the files they name, until there are no more,
-// a limit ends it, or it finds more than maxURLs distinct URLs (0: no limit). It reads files breadth-first, in the
-// order of Found.Files.
+// Read reads the sitemaps at the paths, which are URLs from Search Console, and the files they name. It ends when there are no more, at a
+// limit, or when it has found more than maxURLs distinct URLs (0: no limit). It reads files breadth-first, in the order of Found.Files.
 //
 // The only error is that of ctx: the error of a file is its Problem.
 func (r *Reader) Read(ctx context.Context, scope Scope, paths []string, maxURLs int) (Found, error) {
