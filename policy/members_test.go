@@ -40,3 +40,23 @@ func TestLongOutageIsSharedToItsEnd(t *testing.T) {
 		})
 	}
 }
+
+// Until the others have surely counted a replica, they share without it. So it takes the share of SARA_REPLICAS, or of those alive if they are
+// more.
+func TestReplicaCountsAsSettledAfterAWhile(t *testing.T) {
+	began := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		sends       time.Duration // heartbeats, for so long; negative: none yet
+		alive, want int
+	}{
+		{-1, 0, 5}, {0, 1, 5}, {settleTime - 1, 2, 5}, {settleTime - 1, 7, 7}, {settleTime, 2, 2}, {settleTime, 7, 7},
+	} {
+		m := members{most: 5}
+		if c.sends >= 0 {
+			m.first, m.last, m.seen = began, began.Add(c.sends), []memberCount{{began, c.alive}}
+		}
+		if got := m.size(); got != c.want {
+			t.Errorf("after heartbeats for %v, with %d alive, %d share, want %d", c.sends, c.alive, got, c.want)
+		}
+	}
+}
