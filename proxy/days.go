@@ -46,9 +46,9 @@ func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) erro
 	return s.findLiveStart(ctx, c, q)
 }
 
-// clarify reads the property's daily series for a filtered one that ends in days without figures, if there is no copy: zeros would say that
-// nothing happened on days that the upstream may not have published. A failure is not that of the request: the note says what is unknown.
-// status is that of the request's rows so far, and becomes that of the series if this took a call.
+// clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy covers them: zeros would say
+// that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not wait for it: the
+// note says what is unknown. status is that of the request's rows so far, and becomes that of the series if this took a call.
 func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found, status string) (_, note string) {
 	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil {
 		return status, ""
@@ -57,11 +57,14 @@ func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found [
 	if !ok {
 		return status, ""
 	}
-	if _, at := s.knownDays(ctx, c, false); !at.IsZero() {
+	known, _ := s.knownDays(ctx, c, false)
+	if unclear = known.Unclear(unclear, c.window.Anchor); unclear.Days() == 0 {
 		return status, ""
 	}
 	series := seriesOf(c.property, c.window)
 	days := reportRequest{report: q.report, window: q.window, key: q.key, fetches: []translate.Fetch{{Upstream: &series}}}
+	ctx, cancel := context.WithTimeout(ctx, s.hedge.delay(c.property.ID)) // its call continues
+	defer cancel()
 	read, err := s.readUpstream(ctx, c, &days).wait()
 	if err != nil {
 		return status, translate.UnclearNote(unclear)

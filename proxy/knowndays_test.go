@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -127,71 +125,8 @@ func series(clicks map[string]int, start, end, without string) http.HandlerFunc 
 	}
 }
 
-// A filtered series that ends in days without figures takes one more call, for the series that shows whether they are published. All other
-// filtered requests take one.
-func TestTimeseriesFiltered200NotPublishedDaysAreLeftOut(t *testing.T) {
-	t.Parallel()
-	const last = "2026-11-18"
-	ask := func(w *world, filters string, more ...string) (r response, calls int64) {
-		calls = w.calls(func() {
-			r = w.get("pro", w.path("main", "/timeseries"), append([]string{"filters", filters}, more...)...).ok(t)
-		})
-		return r, calls
-	}
-	week := []string{"date_range", "last_7d"}
-	for name, c := range map[string]struct {
-		published, filters string
-		dates              []string
-		calls              int64
-		rows               int
-		note               []string
-	}{
-		"late, by device":         {last, filtersOf("device", "is", "mobile"), week, 2, 6, []string{lateDay}},
-		"late, by query":          {last, filtersOf("query", "contains", "e"), week, 2, 6, []string{lateDay}},
-		"late, nothing matches":   {last, filtersOf("query", "is", "nobody asks this"), week, 1, 7, nil},
-		"late, an earlier week":   {last, filtersOf("query", "contains", "e"), []string{"start_date", "2026-11-12", "end_date", last}, 1, 7, nil},
-		"on time":                 {"2026-11-19", filtersOf("query", "contains", "e"), week, 1, 7, nil},
-		"no traffic for six days": {"2026-11-13", filtersOf("query", "contains", "e"), week, 2, 7, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := late(t, c.published)
-			r, calls := ask(w, c.filters, c.dates...)
-			wantNote(t, r, c.note...)
-			if calls != c.calls || len(r.rows()) != c.rows || r.meta()["cache"] != "miss" {
-				t.Errorf("%d calls, %d rows, cache %v; want %d calls, %d rows, a miss", calls, len(r.rows()), r.meta()["cache"], c.calls, c.rows)
-			}
-			if again, calls := ask(w, c.filters, c.dates...); calls != 0 || again.meta()["cache"] != "hit" || len(again.rows()) != c.rows {
-				t.Errorf("again: %d calls, meta is %v", calls, again.meta())
-			}
-		})
-	}
-}
-
-// Where the series cannot be read, the days stay, and a note says what is unknown.
-func TestTimeseriesFiltered200MayLackPublishedDays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	filtered := series(nil, "2026-11-13", "2026-11-17", "")
-	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		if !bytes.Contains(body, []byte("dimensionFilterGroups")) {
-			rw.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		filtered(rw, r)
-	})
-	r := w.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d", "filters", filtersOf("query", "contains", "e")).ok(t)
-	wantNote(t, r, "Search Console may not have published 2026-11-18 and 2026-11-19 yet.")
-	if len(r.rows()) != 7 || r.meta()["source"] != "live" || r.meta()["cache"] != "miss" {
-		t.Errorf("%d rows, meta is %v", len(r.rows()), r.meta())
-	}
-}
-
 // Tables, movers and the data window know what a copy of the series tells, of any age up to a day, and never ask for it. Filtered requests do
-// not if there is a copy.
+// not if it has the days.
 func TestEveryPerformanceEndpoint200KnowsAsMuchAsACopy(t *testing.T) {
 	t.Parallel()
 	w := late(t, "2026-11-18")

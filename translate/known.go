@@ -95,6 +95,15 @@ func UnclearDays(rows *Rows, period DateRange, anchor Date) (unclear DateRange, 
 	return unclear, last != 0 && unclear.Start <= unclear.End
 }
 
+// Unclear returns those of some days up to an anchor that the series does not explain either: an older one does not have the last of them.
+// None are left if it shows that days are not published.
+func (k KnownDays) Unclear(days DateRange, anchor Date) DateRange {
+	if k.asked.End >= days.End || k.Unpublished(anchor) != 0 {
+		return DateRange{Start: days.End + 1, End: days.End}
+	}
+	return DateRange{Start: max(days.Start, k.Published(anchor)+1), End: days.End}
+}
+
 // UnclearNote says that days may be missing, because nothing shows whether the upstream has published them.
 func UnclearNote(days DateRange) string {
 	var names []string

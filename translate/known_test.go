@@ -132,3 +132,29 @@ func TestLostDaysOfASeries(t *testing.T) {
 		}
 	}
 }
+
+// A series explains the days that it has, and those after days that it shows as not published.
+func TestDaysThatASeriesDoesNotExplain(t *testing.T) {
+	anchor := day("2026-06-13")
+	asked := DateRange{Start: anchor - 60, End: anchor}
+	series := func(end, last Date) KnownDays {
+		return KnownDays{asked: DateRange{Start: asked.Start, End: end}, first: asked.Start, last: last, any: true, steady: true}
+	}
+	sparse := series(anchor-1, anchor-3)
+	sparse.steady = false
+	for name, c := range map[string]struct {
+		known KnownDays
+		left  int
+	}{
+		"none":                                 {KnownDays{}, 4},
+		"today's":                              {series(anchor, anchor), 0},
+		"today's, without figures":             {KnownDays{asked: asked}, 0},
+		"yesterday's":                          {series(anchor-1, anchor-1), 1},
+		"yesterday's, without the day before":  {series(anchor-1, anchor-2), 0},
+		"yesterday's, of a site with few days": {sparse, 3},
+	} {
+		if left := c.known.Unclear(DateRange{Start: anchor - 3, End: anchor}, anchor); left.End != anchor || left.Days() != c.left {
+			t.Errorf("%s: %s to %s is left, want %d days", name, left.Start, left.End, c.left)
+		}
+	}
+}
