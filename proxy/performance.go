@@ -144,11 +144,14 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 		return reply{}, err
 	}
 	defer part.release() // another one, if the live days have moved
-	if unclear != "" {
-		part.note(unclear)
-	}
 	s.noteAge(c, q, part, found)
-	return s.buildAnswer(ctx, c, q, part, found, status)
+	if unclear == "" {
+		return s.buildAnswer(ctx, c, q, part, found, status)
+	}
+	part.note(unclear)
+	r, err := s.buildAnswer(ctx, c, q, part, found, status)
+	r.maxAge = mustRevalidate // the next answer may know more
+	return r, err
 }
 
 // canHedge reports whether stored figures may answer while the upstream is late.

@@ -113,6 +113,7 @@ func TestTimeseriesFiltered200WhileTheSeriesHangs(t *testing.T) {
 	made := w.calls(func() {
 		r := w.get("pro", path, week...).ok(t)
 		wantNote(t, r, "Search Console may not have published 2026-11-19 yet.")
+		w.wantMaxAge(t, "private, max-age=0", r)
 		close(hanging)
 		w.await(t, "the end of the fill", func() bool { return !w.server.Busy() })
 		r = w.get("pro", path, week...).ok(t)
