@@ -53,7 +53,7 @@ func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found [
 	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil {
 		return status, ""
 	}
-	unclear, ok := translate.UnclearDays(found[0].Entry.Rows(), c.params.Period.DateRange, c.window.Anchor)
+	unclear, ok := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
 	if !ok {
 		return status, ""
 	}

@@ -48,6 +48,22 @@ func TestTimeseriesFiltered200NotPublishedDaysAreLeftOut(t *testing.T) {
 	}
 }
 
+// The rows of a short period may all be of days that are not published: that none match then says nothing.
+func TestSummaryFiltered200NothingOfItPublished(t *testing.T) {
+	t.Parallel()
+	for last, note := range map[string]string{"2026-11-17": lateDay, "2026-11-19": ""} {
+		w := late(t, last)
+		var r response
+		filters := filtersOf("query", "is", "nobody asks this")
+		calls := w.calls(func() {
+			r = w.get("pro", w.path("main", "/summary"), "start_date", "2026-11-19", "end_date", "2026-11-19", "filters", filters).ok(t)
+		})
+		if notes(r) != note || calls != 2 {
+			t.Errorf("published up to %s: the note %q after %d calls, want %q after 2", last, notes(r), calls, note)
+		}
+	}
+}
+
 // A copy of the day before does not show the anchor's day, which is the one that is mostly late.
 func TestTimeseriesFiltered200NotPublishedSinceYesterdaysCopy(t *testing.T) {
 	t.Parallel()

@@ -284,8 +284,8 @@ const (
 
 func (c certainty) String() string { return [...]string{"no", "perhaps", "yes"}[c] }
 
-// readsSeries tells whether a filtered summary or timeseries brings a copy of the series: it has figures, but none on its last day, which is
-// one of the last five.
+// readsSeries tells whether a filtered summary or timeseries brings a copy of the series: it has figures, or only days that are among the last
+// five, but none on its last day, which is one of these.
 func (x *truth) readsSeries(t testing.TB, q *question) certainty {
 	t.Helper()
 	has := func(from, to date) bool {
@@ -300,6 +300,8 @@ func (x *truth) readsSeries(t testing.TB, q *question) certainty {
 		return atHand
 	case before || grid: // the rows are perhaps those of all devices or countries
 		return perhapsAtHand
+	case q.counterpart(q.from) > lastDay-5: // so are all days of the rows
+		return atHand
 	}
 	return notAtHand
 }

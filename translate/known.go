@@ -80,19 +80,21 @@ func LostUntil(rows *Rows, window DateRange) Date {
 	return 0
 }
 
-// UnclearDays returns the days at the end of a period, up to an anchor, that a filtered series does not explain: it has figures, but none of
-// these days, which the upstream may not have published. Only the series without filters shows whether it has. The rows may be those of a
-// grid, whose keys begin with the day. ok is false if there are no such days.
-func UnclearDays(rows *Rows, period DateRange, anchor Date) (unclear DateRange, ok bool) {
-	var last Date // with figures
+// UnclearDays returns the days at the end of a period, up to an anchor, that a filtered series over the days asked does not explain: it has
+// figures, but none of these days, which the upstream may not have published. Only the series without filters shows whether it has. Nor does
+// a series without any figures explain them, if all of its days are so late. The rows may be those of a grid, whose keys begin with the day.
+// ok is false if there are no such days.
+func UnclearDays(rows *Rows, asked, period DateRange, anchor Date) (unclear DateRange, ok bool) {
+	last := anchor - LongestLag // with figures, or published for certain
+	isUnknown := asked.Start > last
 	for i := range rows.Len() {
 		key := rows.Key(i)
 		if day, err := ParseDate(string(key[:min(len(key), len(time.DateOnly))])); err == nil && rows.metrics[i].Impressions > 0 {
-			last = max(last, day)
+			last, isUnknown = max(last, day), true
 		}
 	}
-	unclear = DateRange{Start: max(last, anchor-LongestLag, period.Start-1) + 1, End: period.End}
-	return unclear, last != 0 && unclear.Start <= unclear.End
+	unclear = DateRange{Start: max(last, period.Start-1) + 1, End: period.End}
+	return unclear, isUnknown && unclear.Start <= unclear.End
 }
 
 // Unclear returns those of some days up to an anchor that the series does not explain either: an older one does not have the last of them.
