@@ -58,7 +58,11 @@ func newCooldowns(cfg Config) *cooldowns {
 	return c
 }
 
-// start begins the cooldown of a site, for as long as the refusal asks. The refusal of a call already in flight does not shorten it.
+// startLua writes a cooldown (ARGV[1]), which lasts for some milliseconds (ARGV[2]), unless one that lasts longer is there.
+const startLua = `return redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) and redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`
+
+// start begins the cooldown of a site, for as long as the refusal asks. A longer one, here or of another replica, is not shortened by the
+// refusal of a call already in flight.
 func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 	if refusal.RetryAfter <= 0 {
 		return
@@ -79,7 +83,7 @@ func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 	key := cooldownKey(site)
 	value := appendCooldown(c.sealer, key, until, text)
 	c.try(ctx, func(ctx context.Context) error {
-		return c.redis.Set(ctx, key, value, refusal.RetryAfter).Err()
+		return c.redis.Eval(ctx, startLua, []string{key}, value, max(1, refusal.RetryAfter.Milliseconds())).Err()
 	})
 }
 

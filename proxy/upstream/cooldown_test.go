@@ -74,6 +74,27 @@ func TestReplicasShareCooldowns(t *testing.T) {
 	})
 }
 
+// Each replica has its own calls in flight: one may be refused for the rate while another is refused for the load quota.
+func TestShorterCooldownOfAnotherReplicaDoesNotShorten(t *testing.T) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, client redisconn.Client) {
+		clock := new(settable)
+		one, other, third := replica(clock, client), replica(clock, client), replica(clock, client)
+		want := func(left time.Duration) {
+			t.Helper()
+			if got, refusal := third.left(t.Context(), Target{Site: "a"}); got != left || (refusal != nil) != (left > 0) {
+				t.Errorf("%v left, want %v", got, left)
+			}
+		}
+		one.start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: 15 * time.Minute})
+		other.start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: time.Minute})
+		want(15 * time.Minute)
+		other.start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: 24 * time.Hour})
+		third = replica(clock, client)
+		want(24 * time.Hour)
+	})
+}
+
 // A replica whose clock is ahead does not keep a site from being queried for longer than the upstream asked.
 func TestCooldownOfAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
