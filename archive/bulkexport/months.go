@@ -10,7 +10,7 @@ import (
 	"sara/translate"
 )
 
-// archive archives the months that have not been archived yet.
+// archive archives the months that have not been archived yet; with Options.Replace all, since to archive one again changes nothing.
 func (i *importing) archive(ctx context.Context, history History, o Options, result *Result) error {
 	inventory, err := history.Days(ctx, o.Property)
 	if err != nil {
@@ -37,7 +37,8 @@ func (i *importing) archive(ctx context.Context, history History, o Options, res
 	for n, month := range months {
 		o.Progress.Writing(n, len(months))
 		name := month.String()
-		if _, archived := i.state.Months[name]; !archived || !hasMonth(inventory, month, site, pages) {
+		// With Replace, what is archived does not show whose it is: another archive may have other figures of the same days.
+		if _, archived := i.state.Months[name]; !archived || o.Replace || !hasMonth(inventory, month, site, pages) {
 			done, err := i.archiveMonth(ctx, history, o, month, site, pages)
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"sara/archive"
@@ -105,7 +106,7 @@ func testKilled(t *testing.T, w *world) {
 	}
 }
 
-// Months that are archived are not archived again, unless the files or Replace have changed.
+// Months that are archived are not archived again, unless the files have changed or Replace is set.
 func testMonths(t *testing.T, w *world) {
 	whole := newArchive(t)
 	want := whole.bring(t, options(t, w.shards["csv"]))
@@ -175,5 +176,35 @@ func testLostFiles(t *testing.T, w *world) {
 			fmt.Sprint(a.bytes(t)) != fmt.Sprint(whole.bytes(t)) {
 			t.Errorf("%s: %+v, want %+v, or other bytes", name, result.Counts, want.Counts)
 		}
+	}
+}
+
+// twoMonths returns the options of an import with a day in each of two months, of which each day has some clicks.
+func twoMonths(t *testing.T, clicks int) Options {
+	t.Helper()
+	folder := t.TempDir()
+	text := strings.Join(siteColumns(), ",")
+	for _, day := range []string{"2025-01-28", "2025-02-01"} {
+		text += fmt.Sprintf("\n%s,sc-domain:shop.example,WEB,10,%d,5,deu,MOBILE,shoes,false", day, clicks)
+	}
+	writeFile(t, filepath.Join(folder, "site.csv"), []byte(text+"\n"), false)
+	return options(t, folder)
+}
+
+// An archive that has other figures of the days of an interrupted import gets them all replaced: which archive was interrupted is not known.
+func TestReplaceContinuesInAnotherArchive(t *testing.T) {
+	whole, other, first := newArchive(t), newArchive(t), &limitedHistory{testArchive: newArchive(t), limit: 1}
+	other.bring(t, twoMonths(t, 1))
+	o := twoMonths(t, 2)
+	o.Replace = true
+	if _, err := Import(t.Context(), first, o); !errors.Is(err, errFull) {
+		t.Fatal(err)
+	}
+	if result := other.bring(t, o); !result.Resumed || result.Days != 8 || result.Kept != 0 {
+		t.Errorf("%+v", result)
+	}
+	whole.bring(t, twoMonths(t, 2))
+	if got, want := other.rows(t), whole.rows(t); !slices.Equal(got, want) {
+		t.Errorf("archived %q, want %q", got, want)
 	}
 }
