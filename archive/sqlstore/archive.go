@@ -69,6 +69,15 @@ func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 	return nil
 }
 
+// NewestArchivedDay returns the last archived day of all properties; nil if nothing is archived.
+func (s *Store) NewestArchivedDay(ctx context.Context) (*translate.Date, error) {
+	day, err := one(ctx, s.overview, scalar[*translate.Date], "SELECT max(last_day) FROM archive_states")
+	if err != nil {
+		return nil, fmt.Errorf("read the newest archived day: %w", err)
+	}
+	return day, nil
+}
+
 func isSameDay(a, b *translate.Date) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // An ArchivableProperty is a property with its account's plan and the state of its archive.

@@ -136,6 +136,7 @@ func testArchiveState(t *testing.T, f *fixture) {
 
 func testArchivableProperties(t *testing.T, f *fixture) {
 	equal(t, value(f.ArchivableProperties(f.ctx))(t), []ArchivableProperty{})
+	equal(t, value(f.NewestArchivedDay(f.ctx))(t), (*translate.Date)(nil))
 	_, google := f.acme()
 	f.account("bold", "agency")
 	f.workspace("bold", "clients")
@@ -147,6 +148,8 @@ func testArchivableProperties(t *testing.T, f *fixture) {
 	last := translate.NewDate(2026, 11, 19)
 	state := ArchiveState{PropertyID: b.ID, First: &last, Last: &last, Gaps: []translate.Date{}, Failures: 2, Note: "no access"}
 	wantNil(t, f.SaveArchiveState(f.ctx, state))
+	wantNil(t, f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: c.ID}))
+	equal(t, value(f.NewestArchivedDay(f.ctx))(t), &last)
 	value(f.SetConnectionHealth(f.ctx, google.ID, google.Revision, false, "revoked"))(t)
 	value(f.SetPropertyAccess(f.ctx, a.ID, "no access"))(t)
 	a.AccessNote, b.History = "no access", &policy.DayRange{First: int32(last), Last: int32(last)}

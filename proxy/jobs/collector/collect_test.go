@@ -10,9 +10,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"sara/archive"
 	"sara/archive/bucket/s3test"
+	"sara/archive/sqlstore"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/translate"
@@ -452,6 +454,38 @@ func TestPruneDespiteAFailedCollection(t *testing.T) {
 		t.Errorf("the collection ended with %v", results[0].Err)
 	}
 	w.wantArchived(folder, "shop", translate.NewWindow(w.anchor(), 3).Earliest-DefaultGraceDays, w.anchor())
+}
+
+// A clock that is years ahead deletes nothing that the newest archived day of all properties does not confirm as past.
+func TestPruneNeedsMoreThanTheClock(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
+	since, anchor := w.anchor()-150, w.anchor()
+	w.collect(w.collector(folder), Span{Since: &since}, "shop")
+	w.failing(func(upstream.Target, translate.Query) error { return fail(upstream.Rejected, 0) }) // no certificate is valid then
+	right, ahead := w.now(), w.now().AddDate(9, 0, 0)
+	p := w.property("shop")
+	p.RetentionMonths = 3
+	w.change(p)
+	var got notices
+	prune := func(now time.Time, first translate.Date) {
+		t.Helper()
+		w.now = func() time.Time { return now }
+		c := w.collector(folder, func(c *Config) { c.Progress = &got })
+		_, err := c.Collect(t.Context(), w.properties("shop"), Span{})
+		check(t, err)
+		inventory, err := openHistory(t, folder).Days(t.Context(), "shop")
+		check(t, err)
+		from, to := inventory.Bounds()
+		equal(t, "archived days", fmt.Sprint(*from, *to), fmt.Sprint(first, anchor))
+	}
+	first := translate.NewWindow(anchor+translate.LongestLag, 3).Earliest - DefaultGraceDays
+	prune(ahead, first)
+	past := FirstKept(w.anchor(), 3, DefaultGraceDays)
+	equal(t, "notices", fmt.Sprint(got.all), fmt.Sprint([]fmt.Stringer{Unconfirmed{past, anchor}, Pruned{first}}))
+	prune(right.AddDate(0, 1, 0), first)
+	newer := anchor + 31 // of another property
+	check(t, w.SaveArchiveState(t.Context(), sqlstore.ArchiveState{PropertyID: "blog", Last: &newer}))
+	prune(right.AddDate(0, 1, 0), FirstKept(w.anchor(), 3, DefaultGraceDays))
 }
 
 // An unreadable month does not keep the others beyond what the plan keeps.

@@ -82,6 +82,8 @@ type Gateway interface {
 // Store records the state of each property's archive, for people and the API. The archive itself is authoritative.
 type Store interface {
 	SaveArchiveState(ctx context.Context, s sqlstore.ArchiveState) error
+	// NewestArchivedDay returns the last day of all recorded states; nil if there is none.
+	NewestArchivedDay(ctx context.Context) (*translate.Date, error)
 }
 
 var _ Store = (*sqlstore.Store)(nil)

@@ -14,6 +14,15 @@ type Pruned struct{ Before translate.Date }
 
 func (p Pruned) String() string { return fmt.Sprintf("deleted the days before %s", p.Before) }
 
+// Unconfirmed is the notice that not all days before a date were deleted, although the plan no longer keeps them by the clock: the newest
+// archived day of all properties does not confirm it.
+type Unconfirmed struct{ Before, Newest translate.Date }
+
+func (u Unconfirmed) String() string {
+	return fmt.Sprintf("kept days before %s, which its plan does not keep, because nothing after %s is archived of any property: is the clock right?",
+		u.Before, u.Newest)
+}
+
 // FirstKept returns the first day that is kept at an anchor by a plan that keeps some months; earlier days are deleted when the property
 // is next collected.
 func FirstKept(anchor translate.Date, retentionMonths, graceDays int) translate.Date {
@@ -26,10 +35,9 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	if _, isDamage := errors.AsType[*archive.DamageError](damage); damage != nil && !isDamage {
 		return damage
 	}
-	first, _ := inventory.Bounds() // of the readable months; Prune keeps the others
+	first, last := inventory.Bounds() // of the readable months; Prune keeps the others
 	isPast := func(before translate.Date) bool { return first != nil && *first < before }
-	before := FirstKept(r.anchor, t.Property.RetentionMonths, r.config.GraceDays)
-	if !isPast(before) {
+	if !isPast(FirstKept(r.anchor, t.Property.RetentionMonths, r.config.GraceDays)) {
 		return damage
 	}
 	// By the current plan: the account may have moved to one that keeps more, and imported more days.
@@ -37,7 +45,19 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	if err != nil {
 		return fmt.Errorf("look up how much history its plan keeps: %w", err)
 	}
-	if before = FirstKept(r.anchor, now.RetentionMonths, r.config.GraceDays); now.RetentionMonths <= 0 || !isPast(before) {
+	past := FirstKept(r.anchor, now.RetentionMonths, r.config.GraceDays)
+	if now.RetentionMonths <= 0 || !isPast(past) {
+		return damage
+	}
+	newest, err := r.newest(ctx, *last)
+	if err != nil {
+		return err
+	}
+	before := FirstKept(min(r.anchor, newest+translate.LongestLag), now.RetentionMonths, r.config.GraceDays)
+	if before < past {
+		r.config.Progress.Noticed(t.Property.Target, Unconfirmed{past, newest})
+	}
+	if !isPast(before) {
 		return damage
 	}
 	if err := r.config.History.Prune(ctx, t.Property.PropertyID, before); err != nil {
@@ -45,4 +65,17 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	}
 	r.config.Progress.Noticed(t.Property.Target, Pruned{before})
 	return nil
+}
+
+// newest returns the newest archived day of all properties, given the last one of a property. It confirms the clock: one that is years ahead
+// would delete all history, which nothing brings back, but no day is archived by it, since no certificate of the upstream is valid then.
+func (r *run) newest(ctx context.Context, last translate.Date) (translate.Date, error) {
+	recorded, err := r.config.Store.NewestArchivedDay(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("look up how far the archive reaches: %w", err)
+	}
+	if recorded != nil {
+		last = max(last, *recorded)
+	}
+	return last, nil
 }

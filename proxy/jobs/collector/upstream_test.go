@@ -228,6 +228,18 @@ func (w *fakeUpstream) SaveArchiveState(_ context.Context, s sqlstore.ArchiveSta
 	return nil
 }
 
+// NewestArchivedDay implements Store.
+func (w *fakeUpstream) NewestArchivedDay(context.Context) (newest *translate.Date, _ error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.states {
+		if s.Last != nil && (newest == nil || *s.Last > *newest) {
+			newest = s.Last
+		}
+	}
+	return newest, nil
+}
+
 // property returns a property with its saved state.
 func (w *fakeUpstream) property(id string) Property {
 	w.mu.Lock()

@@ -71,6 +71,8 @@ type noStore struct{}
 
 func (noStore) SaveArchiveState(context.Context, sqlstore.ArchiveState) error { return nil }
 
+func (noStore) NewestArchivedDay(context.Context) (*translate.Date, error) { return nil, nil }
+
 // TestPlanMatchesCollector counts the calls of the collector, and fails when the plan's formulas no longer match them.
 func TestPlanMatchesCollector(t *testing.T) {
 	t.Parallel()

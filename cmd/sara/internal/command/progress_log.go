@@ -47,6 +47,9 @@ func (l jobLog) Noticed(t upstream.Target, notice fmt.Stringer) {
 	switch n := notice.(type) {
 	case collector.Pruned:
 		l.log.Info("deleted days that the plan does not keep", property, slog.String("before", n.Before.String()))
+	case collector.Unconfirmed:
+		l.log.Warn("days that the plan does not keep are not deleted: the newest archived day of all properties does not confirm the clock",
+			property, slog.String("before", n.Before.String()), slog.String("newest", n.Newest.String()))
 	case collector.LeftRows:
 		l.log.Warn("rows without a key, or with one that is too long, are not archived", property, slog.Int("rows", int(n)))
 	case inspector.Discovered:
