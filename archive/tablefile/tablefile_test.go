@@ -308,8 +308,19 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		zip := packed(t, file.Bytes())
-		if err := read(zip[:len(zip)/2]); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("half of a file within gzip: %v", err)
+		for _, left := range []int{len(zip) / 2, len(zip) - 8, len(zip) - 1} { // the last two lack only the checksum, or a byte of it
+			if err := read(zip[:left]); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%d of %d bytes of a file within gzip: %v", left, len(zip), err)
+			}
+		}
+	}
+	var header, file bytes.Buffer
+	if err := errors.Join(writeAvro(&header, nil), writeAvro(&file, anyRecords(100))); err != nil {
+		t.Fatal(err)
+	}
+	for left := header.Len() + 1; left < file.Len(); left += 1 + left%19 { // one block: a file that ends between blocks is whole
+		if err := read(file.Bytes()[:left]); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d of %d bytes of Avro: %v", left, file.Len(), err)
 		}
 	}
 	if f, err := openBytes(t, nil); err != nil || f.Format() != Empty || len(f.Columns()) > 0 || f.Read(nil) != io.EOF {
