@@ -82,7 +82,7 @@ func checkIdle(ctx context.Context, s settings.Store, store *sqlstore.Store) err
 // replaceFile restores into a new file, and puts it in the place of the old one.
 func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore func(context.Context, *sqlstore.Store) error) (
 	kept string, err error) {
-	file := linked(s.DatabaseURL.File)
+	file := Linked(s.DatabaseURL.File)
 	if err := checkUnused(file); err != nil {
 		return "", err
 	}
@@ -104,9 +104,9 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 	return kept, nil
 }
 
-// linked returns the file that a symbolic link leads to, on the disk that the database belongs on, whether it exists or not; any other file as
-// it is.
-func linked(file string) string {
+// Linked returns the file that a symbolic link leads to, whether it exists or not; any other file as it is. Who replaces a file by renaming
+// another one would replace the link, and leave the data on another disk than the one it belongs on.
+func Linked(file string) string {
 	const most = 40 // as the operating system follows
 	for range most {
 		to, err := os.Readlink(file)

@@ -108,7 +108,7 @@ func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, hi
 			return err
 		}
 	}
-	return replaceFile(c.Output, func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
+	return replaceFile(backend.Linked(c.Output), func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
 }
 
 // exportFolder writes a file for each property and month that has rows, and one with the properties.

@@ -171,6 +171,24 @@ func TestExportTakesTheFormatFromTheFileAndAsksBeforeItOverwrites(t *testing.T) 
 	c.OK(append(export, "--force")...)
 }
 
+// A link to a file on another disk stays, and the export is on that disk.
+func TestExportWritesWhereALinkLeads(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("archive", "import", clitest.ShopSite, c.Write("all.csv", clitest.CSVHeader+clitest.SomeHistory))
+	file, link := filepath.Join(t.TempDir(), "data.csv"), c.Path("shop.csv")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, force := range []string{"--force=false", "--force"} { // the file does not exist, then it does
+		c.OK("archive", "export", clitest.ShopSite, "--from", "2025-01-01", "--to", "2025-12-31", "--output", link, force)
+		text, err := os.ReadFile(file)
+		if to, linkErr := os.Readlink(link); err != nil || linkErr != nil || to != file || string(text) != clitest.CSVHeader+clitest.SomeHistory {
+			t.Errorf("%s: the link is to %q (%v), and there is %.20q (%v)", force, to, linkErr, text, err)
+		}
+	}
+}
+
 // The export of Search Console's own button.
 func TestSearchConsoleExportsAreImported(t *testing.T) {
 	t.Parallel()

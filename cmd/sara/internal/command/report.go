@@ -16,6 +16,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/reporting"
 	"sara/cmd/sara/internal/settings"
@@ -198,7 +199,7 @@ func (c *reportCommand) writePortfolio(ctx context.Context, con *console.Console
 	if result == nil {
 		return nil, incomplete
 	}
-	err := replaceFile(c.Output, func(w io.Writer) error {
+	err := replaceFile(backend.Linked(c.Output), func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})
