@@ -150,6 +150,21 @@ func TestDecompressionBombsAreBounded(t *testing.T) {
 	wantProblem(t, f, "it has an element, a comment or a text that is too long; it was read up to line 262145, and the rest is lost")
 }
 
+// A property may have many files, of which each is a bomb within its own bound.
+func TestBytesOfAllFilesAreBounded(t *testing.T) {
+	blank := text(zipped(goodPage + strings.Repeat("\n", 1<<20)))
+	base := web{"/1": blank, "/2": blank, "/3": blank, "/good": text(goodPage)}.start(t)
+	limits := Limits{TotalBytes: 2 << 20, FileTime: time.Hour, TotalTime: time.Hour}
+	found := read(t, Config{AllowLoopback: true, Limits: limits}, 0, base+"/1", base+"/2", base+"/3", base+"/good")
+	const tooMuch = "not read: there were files of more than 2.0 MiB before it"
+	for i, want := range []string{"", "", tooMuch, tooMuch} {
+		wantProblem(t, found.Files[i], want)
+	}
+	if !found.Full || len(found.URLs) != 1 {
+		t.Errorf("found %+v", found)
+	}
+}
+
 func TestEntitiesAreNotExpanded(t *testing.T) {
 	laughs := `<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY lol "lol">`
 	for i := range 9 {

@@ -11,9 +11,9 @@ import (
 
 // decode returns the text of a file: it undoes up to two layers of gzip, because a gzipped file may be sent gzipped, and drops a
 // byte order mark. It relies on the magic bytes, because headers and file names are often wrong. Each layer is bounded by the
-// limit. UTF-16 is converted to UTF-8; any other character set is left for the XML declaration to name.
-func decode(body io.Reader, limit int64) (*bufio.Reader, error) {
-	text := bufio.NewReader(&bounded{source: body, left: limit, limit: limit})
+// limit, and adds what is read to a count. UTF-16 is converted to UTF-8; any other character set is left for the XML declaration to name.
+func decode(body io.Reader, limit int64, count *int64) (*bufio.Reader, error) {
+	text := bufio.NewReader(&bounded{source: body, left: limit, limit: limit, count: count})
 	for range 2 {
 		magic, err := peek(text, 2)
 		if err != nil {
@@ -26,7 +26,7 @@ func decode(body io.Reader, limit int64) (*bufio.Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		text = bufio.NewReader(&bounded{source: unpacked, left: limit, limit: limit})
+		text = bufio.NewReader(&bounded{source: unpacked, left: limit, limit: limit, count: count})
 	}
 	mark, err := peek(text, 3)
 	if err != nil {
@@ -52,10 +52,11 @@ func peek(text *bufio.Reader, n int) ([]byte, error) {
 	return next, err
 }
 
-// bounded reads at most limit bytes; a longer source is an error.
+// bounded reads at most limit bytes; a longer source is an error. It adds what it reads to count.
 type bounded struct {
 	source      io.Reader
 	left, limit int64
+	count       *int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
@@ -63,6 +64,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 		p = p[:b.left+1]
 	}
 	n, err := b.source.Read(p)
+	*b.count += int64(n)
 	if int64(n) > b.left {
 		return int(b.left), errTooLarge(b.limit)
 	}

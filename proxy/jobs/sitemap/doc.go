@@ -9,9 +9,9 @@
 //   - It connects only to public addresses. The address is checked when the connection is made, after the name was resolved,
 //     so DNS rebinding cannot change it between check and use. Proxy settings of the environment are ignored: a proxy would
 //     connect to any address.
-//   - Bytes on the wire, bytes at each layer of decompression, time, redirects, headers, files, the depth of indexes and of
-//     elements, the length of one token, and what is found are all bounded. Files are read as streams, one at a time and over
-//     one connection at a time; memory holds only what was found.
+//   - Bytes on the wire and at each layer of decompression, of a file and of all files of a property, time, redirects, headers,
+//     files, the depth of indexes and of elements, the length of one token, and what is found are all bounded. Files are read as
+//     streams, one at a time and over one connection at a time; memory holds only what was found.
 //
 // A file that cannot be read does not affect the others. Its File has the reason as its Problem, a text for people that reveals
 // nothing about the local network. Entries that the file listed before it broke off count.

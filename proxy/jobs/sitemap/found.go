@@ -12,7 +12,7 @@ import (
 type Found struct {
 	Files []File
 	URLs  []URL // distinct, in the order of their first occurrence
-	Full  bool  // there are more URLs than maxURLs or Limits.AddressBytes, and the rest was not read
+	Full  bool  // there is more than maxURLs, Limits.AddressBytes or Limits.TotalBytes allow, and the rest was not read
 }
 
 // File is one sitemap, read or not. The distinct files of the paths come first, then those that index files name.
@@ -51,6 +51,7 @@ type findings struct {
 	limits    Limits
 	maxURLs   int
 	bytes     int64  // of the addresses of urls
+	read      int64  // the bytes of all files, at each layer of decoding
 	full      string // what there is too much of; empty while there is room
 	files     []*file
 	byAddress map[string]*file

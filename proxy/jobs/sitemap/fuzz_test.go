@@ -26,7 +26,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		g := newFindings(reader, scope, 100)
 		g.addPath("https://www.example.com/index.xml")
-		text, err := decode(bytes.NewReader(content), 1<<20)
+		text, err := decode(bytes.NewReader(content), 1<<20, new(int64))
 		if err == nil {
 			err = parse(text, &fuzzSink{t: t, fileSink: fileSink{findings: g, file: g.files[0]}})
 		}

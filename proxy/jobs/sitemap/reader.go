@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Limits bounds one Read. A zero field means its default.
@@ -17,6 +19,7 @@ type Limits struct {
 	Depth        int           // nested index files: 3, so the files of the third are read and a fourth is not followed
 	Redirects    int           // of one file: 5
 	FileBytes    int64         // of one file, on the wire and again at each layer of decoding: 50 MiB
+	TotalBytes   int64         // of all files of a Read, counted alike, from which on no other file is read: 1 GiB
 	AddressBytes int64         // of what a Read finds: 16 MiB, which is 50,000 addresses of 335 bytes
 	FileTime     time.Duration // for one file, from the DNS lookup to the last byte: 30 s
 	TotalTime    time.Duration // for all files of a Read: 5 min
@@ -48,7 +51,7 @@ type Reader struct {
 // New returns a Reader. A negative limit is an error, and so is a Resolver together with a Transport, which would not use it.
 func New(config Config) (*Reader, error) {
 	l := config.Limits
-	if l.Files < 0 || l.Depth < 0 || l.Redirects < 0 || l.FileBytes < 0 || l.AddressBytes < 0 || l.FileTime < 0 || l.TotalTime < 0 {
+	if l.Files < 0 || l.Depth < 0 || l.Redirects < 0 || l.FileBytes < 0 || l.TotalBytes < 0 || l.AddressBytes < 0 || l.FileTime < 0 || l.TotalTime < 0 {
 		return nil, fmt.Errorf("sitemap limits %+v: one is negative", l)
 	}
 	if config.Transport != nil && config.Resolver != nil {
@@ -67,6 +70,7 @@ func (l Limits) orDefaults() Limits {
 		Depth:        cmp.Or(l.Depth, 3),
 		Redirects:    cmp.Or(l.Redirects, 5),
 		FileBytes:    cmp.Or(l.FileBytes, 50<<20),
+		TotalBytes:   cmp.Or(l.TotalBytes, 1<<30),
 		AddressBytes: cmp.Or(l.AddressBytes, 16<<20),
 		FileTime:     cmp.Or(l.FileTime, 30*time.Second),
 		TotalTime:    cmp.Or(l.TotalTime, 5*time.Minute),
@@ -86,6 +90,9 @@ func (r *Reader) Read(ctx context.Context, scope Scope, paths []string, maxURLs 
 	}
 	for i := 0; i < len(g.files); i++ {
 		f := g.files[i]
+		if g.full == "" && g.read >= r.limits.TotalBytes {
+			g.full = "files of more than " + humanize.IBytes(uint64(r.limits.TotalBytes)) // #nosec G115 -- a limit is not negative
+		}
 		switch {
 		case f.Problem != "":
 		case i >= r.limits.Files:
@@ -113,7 +120,7 @@ func (r *Reader) readFile(ctx context.Context, g *findings, f *file) error {
 		return err
 	}
 	defer func() { _ = body.Close() }() // the content has been read
-	text, err := decode(body, r.limits.FileBytes)
+	text, err := decode(body, r.limits.FileBytes, &g.read)
 	if err != nil {
 		return err
 	}
