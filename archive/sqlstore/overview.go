@@ -21,7 +21,7 @@ type OverviewQuery struct {
 // An Overview counts all properties, and returns the first of them. The database counts, so its size does not grow with their number.
 type Overview[P any] struct {
 	OverviewCounts
-	First []P // the properties that are furthest behind, ordered by name
+	First []P // the properties that are furthest behind and, of those that are equally far, failed last; ordered by name
 }
 
 // OverviewCounts are numbers of properties.
@@ -54,17 +54,19 @@ const (
 		" min(CASE WHEN coalesce(s.last_day, -1000000) > coalesce((s.collected_at - CAST($5 AS BIGINT)) / 86400000, -1000000) THEN s.last_day" +
 		" ELSE (s.collected_at - CAST($5 AS BIGINT)) / 86400000 END) FROM "
 	// $1 is the anchor. A run completes the archive up to the day (collected_at - $2) / 86400000.
-	worstArchives = "SELECT id FROM (SELECT id, name_order, kept, coalesce(last_day, -1000000) AS archived," +
+	worstArchives = "SELECT id FROM (SELECT id, name_order, kept, failures, coalesce(last_day, -1000000) AS archived," +
 		" coalesce((collected_at - CAST($2 AS BIGINT)) / 86400000, -1000000) AS collected FROM "
 	worstArchivesFirst = ") days ORDER BY CASE WHEN NOT kept OR archived >= $1 OR collected >= $1 THEN $1" +
-		" WHEN archived > collected THEN archived ELSE collected END, name_order LIMIT $3"
+		" WHEN archived > collected THEN archived ELSE collected END, " + failingFirst + ", name_order LIMIT $3"
 
 	countIndexes = "SELECT count(*), 0, count(CASE WHEN coalesce(s.refreshed_at, p.created_at) <= $1 THEN 1 END)," +
 		" count(CASE WHEN s.failures > 0 THEN 1 END), (SELECT count(*) FROM properties), (SELECT max(refreshed_at) FROM index_states)," +
 		" CAST(NULL AS BIGINT) FROM "
 	worstIndexes      = "SELECT id FROM "
 	worstIndexesFirst = " ORDER BY CASE WHEN kept THEN (CAST($1 AS BIGINT) - coalesce(refreshed_at, -86400000000000)) / 86400000 ELSE 0 END DESC," +
-		" name_order LIMIT $2"
+		failingFirst + ", name_order LIMIT $2"
+
+	failingFirst = "CASE WHEN kept AND failures > 0 THEN 0 ELSE 1 END"
 )
 
 // ArchiveOverview returns how far the archives of all properties are behind the anchor of q.Now. The counts are exact. Oldest and the

@@ -97,7 +97,8 @@ func naiveArchives(all []ArchivableProperty, calendar translate.Calendar, q Over
 			o.Oldest = &reached
 		}
 	}
-	o.First = worst(all, q.Most, func(p ArchivableProperty) int { return behind[p.ID] }, func(p ArchivableProperty) string { return p.ID })
+	o.First = worst(all, q.Most, func(p ArchivableProperty) int { return rank(behind, p.ID, p.State.Failures) },
+		func(p ArchivableProperty) string { return p.ID })
 	return o
 }
 
@@ -118,7 +119,8 @@ func naiveIndexes(all []InspectableProperty, q OverviewQuery) (o Overview[Inspec
 		}
 		o.count(behind[p.ID], p.Index.Failures, p.CreatedAt, q)
 	}
-	o.First = worst(all, q.Most, func(p InspectableProperty) int { return behind[p.ID] }, func(p InspectableProperty) string { return p.ID })
+	o.First = worst(all, q.Most, func(p InspectableProperty) int { return rank(behind, p.ID, p.Index.Failures) },
+		func(p InspectableProperty) string { return p.ID })
 	return o
 }
 
@@ -132,15 +134,24 @@ func (c *OverviewCounts) count(behind, failures int, created time.Time, q Overvi
 	}
 }
 
-// worst returns the first of a list by days behind, in the order of the list; nil for none.
-func worst[P any](all []P, most int, behind func(P) int, id func(P) string) []P {
+// rank orders properties by the days that they are behind, and then by whether they fail. Those that are left out are not behind.
+func rank(behind map[string]int, id string, failures int) int {
+	days, kept := behind[id]
+	if kept && failures > 0 {
+		return 2*days + 1
+	}
+	return 2 * days
+}
+
+// worst returns the first of a list by rank, in the order of the list; nil for none.
+func worst[P any](all []P, most int, rank func(P) int, id func(P) string) []P {
 	if most == 0 {
 		return nil
 	}
-	byDays := slices.Clone(all)
-	slices.SortStableFunc(byDays, func(a, b P) int { return cmp.Compare(behind(b), behind(a)) })
+	byRank := slices.Clone(all)
+	slices.SortStableFunc(byRank, func(a, b P) int { return cmp.Compare(rank(b), rank(a)) })
 	chosen := make(map[string]bool)
-	for _, p := range byDays[:min(len(all), most)] {
+	for _, p := range byRank[:min(len(all), most)] {
 		chosen[id(p)] = true
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(p P) bool { return !chosen[id(p)] })

@@ -20,7 +20,7 @@ const (
 type Archive struct {
 	Anchor     string        `json:"anchor"` // the last day that Search Console has complete figures of
 	Counts     ArchiveCounts `json:"counts"`
-	Properties []ArchiveLag  `json:"properties"` // the 20 that are most behind, the worst first
+	Properties []ArchiveLag  `json:"properties"` // the 20 that are most behind, the worst first; of those equally far, failing ones are chosen first
 	Problem    *string       `json:"problem"`
 }
 
@@ -119,7 +119,7 @@ func (v view) cooldownEnd(until *time.Time) *string {
 // Indexing shows how old the index coverage is.
 type Indexing struct {
 	Counts     IndexingCounts `json:"counts"`
-	Properties []IndexingLag  `json:"properties"` // the 20 that are oldest, the oldest first
+	Properties []IndexingLag  `json:"properties"` // the 20 that are oldest, the oldest first; of those equally old, failing ones are chosen first
 	Problem    *string        `json:"problem"`
 }
 
