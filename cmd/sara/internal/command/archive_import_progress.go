@@ -30,7 +30,7 @@ var _ bulkexport.Progress = (*importProgress)(nil)
 func newImportProgress(w io.Writer, files int) (p *importProgress, end func()) {
 	p = &importProgress{w: w, files: files, began: time.Now()}
 	if console.IsTerminal(w) {
-		p.bar = progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true),
+		p.bar = progressbar.NewOptions64(1, progressbar.OptionSetWriter(console.Raw(w)), progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true),
 			progressbar.OptionThrottle(redraw), progressbar.OptionClearOnFinish())
 		return p, sync.OnceFunc(func() { _ = p.bar.Exit(); _ = p.bar.Clear() }) // an error would go to the same terminal
 	}

@@ -91,7 +91,7 @@ func verifyProgress(w io.Writer, properties int) (advance, end func()) {
 	if !console.IsTerminal(w) {
 		return func() {}, func() {}
 	}
-	bar := progressbar.NewOptions(properties, progressbar.OptionSetWriter(w), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
+	bar := progressbar.NewOptions(properties, progressbar.OptionSetWriter(console.Raw(w)), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString("properties"), progressbar.OptionThrottle(redraw),
 		progressbar.OptionClearOnFinish())
 	return func() { _ = bar.Add(1) }, func() { _ = bar.Finish() } // an error would go to the same terminal
@@ -114,7 +114,7 @@ func (c *archiveVerify) report(con *console.Console, records []archiveVerifyReco
 		if c.JSON {
 			continue
 		}
-		if err := r.explain(con.Stdout); err != nil {
+		if err := r.explain(console.Text(con.Stdout)); err != nil {
 			return err
 		}
 	}

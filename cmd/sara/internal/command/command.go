@@ -88,6 +88,7 @@ type commands struct {
 
 // Run runs one command line, until ctx ends, and returns the exit status.
 func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stderr = console.Text(stderr)
 	var helped bool
 	loader := settings.NewLoader(environ, allSettings)
 	build := p.build()

@@ -35,7 +35,7 @@ func (c *healthCommand) Run(ctx context.Context, con *console.Console) error {
 	case c.JSON:
 		err = console.PrintJSON(con.Stdout, s)
 	case canServe:
-		_, err = fmt.Fprintln(con.Stdout, strings.TrimSuffix(s.State+": "+s.Reason, ": "))
+		_, err = fmt.Fprintln(console.Text(con.Stdout), strings.TrimSuffix(s.State+": "+s.Reason, ": "))
 	}
 	if err == nil && !canServe {
 		err = fmt.Errorf("%s is %s: %s", base, s.State, s.Reason)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"sara/cmd/sara/internal/console"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 )
@@ -24,7 +25,7 @@ var _ schedule.Progress = (*progressBar)(nil)
 
 func newBar(lines *progressLines, redraw time.Duration) *progressBar {
 	// One extra step keeps the bar from finishing before the last property has ended.
-	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(lines.w), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
+	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(console.Raw(lines.w)), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString(lines.words.steps), progressbar.OptionThrottle(redraw))
 	return &progressBar{lines: lines, bar: bar}
 }
@@ -49,7 +50,7 @@ func (b *progressBar) Advanced(t upstream.Target, step string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tally.advance(t.PropertyID)
-	b.bar.Describe(step)
+	b.bar.Describe(console.OneLine(step))
 	_ = b.bar.Add(1) // fails only to draw
 }
 

@@ -175,7 +175,7 @@ func eraseProgress(w io.Writer) (advance, end func()) {
 	if !console.IsTerminal(w) {
 		return func() {}, func() {}
 	}
-	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("deleting archived history"),
+	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(console.Raw(w)), progressbar.OptionSetDescription("deleting archived history"),
 		progressbar.OptionClearOnFinish())
 	return func() { _ = bar.Add(1) }, func() { _ = bar.Finish() }
 }

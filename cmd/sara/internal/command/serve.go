@@ -92,7 +92,7 @@ func (c *serveCommand) checkRedis(ctx context.Context) []error {
 
 // serve opens everything, serves, and closes it in the opposite order.
 func (c *serveCommand) serve(ctx context.Context, con *console.Console, effective [][]string) (err error) {
-	log := service.OpenLogs(con.Stderr, c.Log)
+	log := service.OpenLogs(console.Raw(con.Stderr), c.Log)
 	plans := c.PlansFile.Table()
 	database, err := c.openDatabase(ctx, plans, log.Logger)
 	store := database.store

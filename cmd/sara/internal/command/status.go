@@ -41,7 +41,7 @@ func (c *statusCommand) Run(ctx context.Context, con *console.Console) error {
 	if c.JSON {
 		err = console.PrintJSON(con.Stdout, report)
 	} else {
-		err = report.Print(con.Stdout)
+		err = report.Print(console.Text(con.Stdout))
 	}
 	if err == nil && !report.OK {
 		err = errAttention

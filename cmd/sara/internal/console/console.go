@@ -16,9 +16,10 @@ import (
 
 // Console is what a command has besides its flags.
 type Console struct {
-	Stdin          io.Reader // for answers, if it is a terminal, and for ReadFile
-	Stdout, Stderr io.Writer
-	Now            func() time.Time
+	Stdin  io.Reader // for answers, if it is a terminal, and for ReadFile
+	Stdout io.Writer // for data as well, so it is not one of Text
+	Stderr io.Writer // of Text
+	Now    func() time.Time
 
 	Command string // how hints call the program
 	Flags   string // flags that hints repeat
@@ -128,6 +129,6 @@ func (c *Console) confirm(question, word string) error {
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
+	file, ok := Raw(w).(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }

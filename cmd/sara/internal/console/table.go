@@ -22,7 +22,7 @@ const (
 
 // terminalWidth returns how many columns a terminal has; 0 if it is not a terminal.
 func terminalWidth(w io.Writer) int {
-	file, ok := w.(*os.File)
+	file, ok := Raw(w).(*os.File)
 	if !ok {
 		return 0
 	}
@@ -45,12 +45,12 @@ type table struct {
 // newTable completes short rows with empty cells, and puts each cell on one line.
 func newTable(header []string, rows [][]string) table {
 	return table{header: header, rows: Each(rows, func(row []string) []string {
-		return append(Each(row, onOneLine), make([]string, len(header)-len(row))...)
+		return append(Each(row, OneLine), make([]string, len(header)-len(row))...)
 	})}
 }
 
-// onOneLine replaces control characters with spaces: line ends break a table, and others are commands to the terminal.
-func onOneLine(text string) string {
+// OneLine replaces control characters with spaces: line ends break a table, and others are commands to the terminal.
+func OneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
 			return ' '

@@ -77,7 +77,7 @@ func Run(ctx context.Context, con *console.Console, o Options) (err error) {
 
 // serve seeds the world in an empty folder, and serves it like the command serve.
 func (o *Options) serve(ctx context.Context, con *console.Console, folder string, users *Users, simulator *http.Server) (err error) {
-	log := service.OpenLogs(con.Stderr, settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
+	log := service.OpenLogs(console.Raw(con.Stderr), settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
