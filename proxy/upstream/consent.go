@@ -129,12 +129,15 @@ func IsAnswer(parameters url.Values) bool {
 	return parameters.Has("state") || parameters.Has("code") || parameters.Has("error")
 }
 
+// ErrOtherAttempt is the error of Code for an answer that is not to this consent. It says nothing about this one: any page can send it.
+var ErrOtherAttempt = errors.New("the answer belongs to another attempt (its state is not the one that was sent)")
+
 // Code returns the code in the answer that the browser brings.
 func (c *Consent) Code(answer url.Values) (string, error) {
 	refusal := answer.Get("error")
 	switch {
 	case subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(c.state)) != 1:
-		return "", errors.New("the answer belongs to another attempt (its state is not the one that was sent)")
+		return "", ErrOtherAttempt
 	case refusal == "access_denied":
 		return "", errors.New("the consent was denied")
 	case refusal != "":

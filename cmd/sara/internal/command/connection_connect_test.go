@@ -140,12 +140,6 @@ func TestConnectStoresNothingWithoutAGoodAnswer(t *testing.T) {
 	form.Submit(t, "allow")
 	unticked.fails("the consent leaves out Search Console: connect again, and tick the access to Search Console data")
 
-	foreign := startConnect(c)
-	form = clitest.OpenConsent(t, foreign.address()).As(portfolio)
-	form.Fields.Set("state", "another")
-	form.Submit(t, "allow")
-	foreign.fails("the answer belongs to another attempt")
-
 	revoked := startConnect(c)
 	clitest.OpenConsent(t, revoked.address()).As(demo.AddressOf(demo.FormerConnection)).Submit(t, "allow")
 	revoked.fails("search console: misconfigured (400 invalid_grant): the code of the consent was used already, or is too old")
@@ -187,6 +181,26 @@ func TestConnectIgnoresRequestsThatAreNoAnswer(t *testing.T) {
 			t.Errorf("GET %s: %s, %v", request.URL, response.Status, err)
 		}
 	}
+	form.Submit(t, "allow")
+	if status, _, stderr := r.end(); status != ExitOK {
+		t.Errorf("status %d\n%s", status, stderr)
+	}
+}
+
+// An answer with another state does not end the wait: any local page or program can send one.
+func TestConnectWaitsOnAfterAnAnswerToAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	c, _, _ := clitest.NewConsentCLI(t, sara)
+	r := startConnect(c)
+	form := clitest.OpenConsent(t, r.address()).As(demo.AddressOf(demo.PortfolioConnection))
+	state := form.Fields.Get("state")
+	for _, decision := range []string{"allow", "deny"} {
+		form.Fields.Set("state", "another")
+		if status, page := form.Submit(t, decision); status != http.StatusForbidden || !strings.Contains(page, "another attempt") {
+			t.Errorf("%s of another attempt ends at: %d %s", decision, status, page)
+		}
+	}
+	form.Fields.Set("state", state)
 	form.Submit(t, "allow")
 	if status, _, stderr := r.end(); status != ExitOK {
 		t.Errorf("status %d\n%s", status, stderr)

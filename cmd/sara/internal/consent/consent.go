@@ -42,13 +42,14 @@ func Open(address string) error {
 	return command.Process.Release()
 }
 
-// outcome is the first answer.
+// outcome is the first answer to the attempt.
 type outcome struct {
 	code string
 	err  error
 }
 
-// Await serves the listener until the first answer, which read turns into a code or an error, or until ctx ends.
+// Await serves the listener until the first answer, which read turns into a code or an error, or until ctx ends. An answer for which
+// read returns upstream.ErrOtherAttempt is refused, and the wait goes on.
 func Await(ctx context.Context, l net.Listener, read func(url.Values) (string, error)) (code string, err error) {
 	first := make(chan outcome, 1)
 	server := &http.Server{
@@ -79,7 +80,7 @@ func Await(ctx context.Context, l net.Listener, read func(url.Values) (string, e
 }
 
 // receiver sends the first answer to a channel. Other requests are not answers: browsers ask for icons, and the host of a request
-// that another page makes by DNS rebinding is not the address of the listener.
+// that another page makes by DNS rebinding is not the address of the listener. Any page can send answers to another attempt.
 func receiver(host string, read func(url.Values) (string, error), first chan<- outcome) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parameters := r.URL.Query()
@@ -93,10 +94,15 @@ func receiver(host string, read func(url.Values) (string, error), first chan<- o
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("Referrer-Policy", "no-referrer") // the address has the code
 		h.Set("Cache-Control", "no-store")
-		if err != nil {
+		switch {
+		case errors.Is(err, upstream.ErrOtherAttempt):
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, otherPage)
+			return
+		case err != nil:
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, failedPage)
-		} else {
+		default:
 			_, _ = io.WriteString(w, donePage)
 		}
 		select {
@@ -117,6 +123,12 @@ const (
 <html lang="en"><meta name="color-scheme" content="light dark"><title>Not connected</title>
 <h1>Not connected</h1>
 <p>Nothing was stored. The terminal shows the reason.</p>
+</html>
+`
+	otherPage = `<!doctype html>
+<html lang="en"><meta name="color-scheme" content="light dark"><title>Another attempt</title>
+<h1>Another attempt</h1>
+<p>This answer belongs to another attempt. Close this window, and open the address that the terminal printed last.</p>
 </html>
 `
 )
