@@ -21,7 +21,7 @@ const (
 )
 
 // refusing answers in JSON-RPC what the SDK refuses in plain text: a client that looks for the answer to its request by the id finds it. It
-// also refuses what the SDK would answer under another id.
+// also refuses what the SDK would answer under another id, or not at all.
 type refusing struct{ inner http.Handler }
 
 var _ http.Handler = refusing{}
@@ -37,9 +37,8 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := idOf(body)
-	if inexact := inexactID(body); inexact != "" {
-		refuse(w, http.StatusBadRequest, id, codeInvalidRequest,
-			fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", inexact))
+	if problem := problemOfIDs(body); problem != "" {
+		refuse(w, http.StatusBadRequest, id, codeInvalidRequest, problem)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -81,12 +80,20 @@ func idOf(body []byte) string {
 	return "null"
 }
 
-// inexactID returns the id of a message, or of one in a batch, that the SDK would not repeat exactly; empty if there is none.
-func inexactID(body []byte) string {
-	messages := gjson.ParseBytes(body).Array() // itself, unless it is a batch
-	for _, message := range messages {
-		if id := message.Get("id"); message.IsObject() && id.Type == gjson.Number && !isExact(id.Float()) {
-			return id.Raw
+// problemOfIDs returns what is wrong with the id of a message, or with those of a batch; empty if nothing is. The SDK would not repeat some
+// ids exactly, and would answer only one of two requests under one id.
+func problemOfIDs(body []byte) string {
+	seen := make(map[any]bool)
+	for _, message := range gjson.ParseBytes(body).Array() { // itself, unless it is a batch
+		id := message.Get("id")
+		switch {
+		case !message.IsObject() || id.Type != gjson.Number && id.Type != gjson.String:
+		case id.Type == gjson.Number && !isExact(id.Float()):
+			return fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", id.Raw)
+		case seen[id.Value()]:
+			return fmt.Sprintf("two messages of the batch have the id %.40s: give each its own", id.Raw)
+		default:
+			seen[id.Value()] = true
 		}
 	}
 	return ""

@@ -23,6 +23,9 @@ func post(t *testing.T, body string, header ...string) *httptest.ResponseRecorde
 // What is refused is an answer to the request all the same: a client that finds no message with its id waits, or reports a broken server.
 func TestRefusalsAreJSONRPC(t *testing.T) {
 	t.Parallel()
+	pings := func(ids ...string) string {
+		return `[{"jsonrpc":"2.0","method":"ping","id":` + strings.Join(ids, `},{"jsonrpc":"2.0","method":"ping","id":`) + `}]`
+	}
 	batches := []string{"application/json", "application/json, text/event-stream", "2025-03-26"} // the last revision that has them
 	for name, c := range map[string]struct {
 		body         string
@@ -48,7 +51,12 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		"a large id":           {`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, nil, 400, -32600, `9007199254740993`},
 		"a batch with a large id": {`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}]`,
 			batches, 400, -32600, `null`},
-		"a batch with a bad method": {`[{"jsonrpc":"2.0","id":1,"method":"foo"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, batches, 400, -32601, `null`},
+		// The SDK would answer one of them.
+		"a batch with an id twice":     {pings(`1`, `1`), batches, 400, -32600, `null`},
+		"a batch with a string twice":  {pings(`"a"`, `"\u0061"`), batches, 400, -32600, `null`},
+		"a batch with a number as 1.0": {pings(`1.0`, `1`), batches, 400, -32600, `null`},
+		"a batch with a bad method": {`[{"jsonrpc":"2.0","id":1,"method":"foo"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`,
+			batches, 400, -32601, `null`},
 		"an id beyond the integers": {`{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}`, nil, 400, -32600, `12345678901234567890`},
 	} {
 		r := post(t, c.body, c.header...)
@@ -65,6 +73,9 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 			string(answer.ID) != c.id || answer.Error.Code != c.code || answer.Error.Message == "" {
 			t.Errorf("%s: %d %v %q (%v)", name, r.Code, r.Header(), r.Body, err)
 		}
+	}
+	if r := post(t, pings(`1`, `"1"`), batches...); r.Code != http.StatusOK || strings.Count(r.Body.String(), `"id":`) != 2 {
+		t.Errorf("distinct ids: %d %s", r.Code, r.Body)
 	}
 	for _, id := range []string{`0`, `-1`, `9007199254740991`, `"1.5"`} {
 		if r := post(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`); r.Code != http.StatusOK || !strings.Contains(r.Body.String(), `"id":`+id+`,`) {
