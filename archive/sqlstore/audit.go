@@ -15,7 +15,7 @@ type AuditEntry struct {
 	At        time.Time
 	Actor     string // who made the change, such as cli:root
 	Action    string // such as key.create
-	Subject   string // id of what was changed, which may no longer exist
+	Subject   string // id of what was changed, which may no longer exist; empty if it was the whole database
 	AccountID string // owner of the subject; empty if none
 	Details   json.RawMessage
 }

@@ -28,6 +28,8 @@ func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
 // Load replaces everything in the database with the rows of a dump of a schema version, and then migrates it. No server may use the
 // database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If Load fails, the database is empty,
 // or has a schema but no rows, and Load can be called again. A database whose schema is of a newer program is not changed.
+//
+// The audit log is replaced, too. The load is its newest entry.
 func (s *Store) Load(ctx context.Context, dump io.Reader, schema int64) error {
 	if err := s.load(ctx, dump, schema); err != nil {
 		return fmt.Errorf("load the %s database: %w", s.dialect, err)
@@ -67,6 +69,9 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 	return transactWithin(ctx, s.changes, backupLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
 		l := loader{tx: tx}
 		if err := l.rows(ctx, dump); err != nil {
+			return err
+		}
+		if err := s.record(ctx, tx, change{action: "database.restore", details: details{"schema": schema}}); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = CASE WHEN changes > $1 THEN changes ELSE $1 END + 1", edition)
