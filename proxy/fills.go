@@ -100,7 +100,7 @@ func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
 // reused after the request.
 func (f *fill) ask(ctx context.Context) (rows *translate.Rows, err error) {
 	var begun time.Time
-	rows, err = f.server.config.Upstream.Query(ctx, f.target(), f.query, func(ctx context.Context) error {
+	rows, err = f.server.config.Upstream.ChargedQuery(ctx, f.target(), f.query, func(ctx context.Context) error {
 		err := f.calls.Take(ctx)
 		begun = time.Now()
 		return err

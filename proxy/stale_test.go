@@ -247,7 +247,7 @@ func TestServerSharesCooldownsWithJobs(t *testing.T) {
 	job := upstream.Target{PropertyID: "another", Site: w.properties["main"].Site, ConnectionID: w.properties["main"].Connection.ID,
 		Revision: 1, Healthy: true}
 	query := translate.DayQuery(job.Site, translate.ByDevice, translate.NewDate(2026, 11, 1), 10)
-	if _, err := w.gateway.Query(ctx, job, query, nil); upstream.KindOf(err) != upstream.Quota {
+	if _, err := w.gateway.Query(ctx, job, query); upstream.KindOf(err) != upstream.Quota {
 		t.Error(err)
 	}
 	calls := w.calls(func() {

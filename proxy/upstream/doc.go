@@ -6,13 +6,14 @@
 //
 // # The path of a query
 //
-// [Gateway.Query] takes these steps in this order. Each of the first five can refuse the call, and a refusal costs nothing.
+// [Gateway.ChargedQuery] takes these steps in this order, and [Gateway.Query] all but 4 and 5. Each of the first five can refuse the
+// call, and a refusal costs nothing.
 //
 //  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns, sealed, over Redis.
 //  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden.
 //  3. Circuit breakers: the call passes only if those of the property, its connection and the upstream all admit it.
-//  4. Token, if the call is charged for: dead credentials refuse the call here rather than in step 6, after the charge.
-//  5. Charge: the caller's hook. Jobs pass nil; their calls are free.
+//  4. Token: dead credentials refuse the call here rather than in step 6, after the charge.
+//  5. Charge: the caller's hook. The queries of jobs are free.
 //  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries. It asks for a partial response: for
 //     each row the keys, clicks, impressions and position, from which ctr follows. A complete response is accepted too. The rows are
 //     parsed strictly while the body arrives, because they are cached and served to many.

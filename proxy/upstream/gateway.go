@@ -138,9 +138,13 @@ func (g *Gateway) Close() { g.client.close() }
 // Retain erases the access tokens of all connections except these, because the others have been removed.
 func (g *Gateway) Retain(connections []string) { g.client.tokens.retain(connections) }
 
-// Query asks Search Console for the rows of one searchAnalytics.query. The package comment lists the steps. The hook is
-// called once the call is known to be worth charging for, and its error ends the call; nil means that the call is free.
-func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error) {
+// Query asks Search Console for the rows of one searchAnalytics.query, free of charge. The package comment lists the steps.
+func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query) (*translate.Rows, error) {
+	return g.ChargedQuery(ctx, t, q, nil)
+}
+
+// ChargedQuery is Query with a hook that is called once the call is known to be worth charging for. Its error ends the call.
+func (g *Gateway) ChargedQuery(ctx context.Context, t Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error) {
 	if err := g.refusal(ctx, t); err != nil {
 		return nil, err
 	}

@@ -90,14 +90,14 @@ func target() Target {
 // query makes a free call.
 func (g *gated) query(t *testing.T, target Target) error {
 	t.Helper()
-	_, err := g.Query(t.Context(), target, devices(), nil)
+	_, err := g.Query(t.Context(), target, devices())
 	return err
 }
 
 func TestQueryReturnsRowsAndChargesOnce(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
 	charges := 0
-	rows, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { charges++; return nil })
+	rows, err := g.ChargedQuery(t.Context(), target(), devices(), func(context.Context) error { charges++; return nil })
 	if err != nil || rows.Len() != 1 || string(rows.Key(0)) != "MOBILE" || charges != 1 {
 		t.Errorf("%v, %d charges", err, charges)
 	}
@@ -109,7 +109,7 @@ func TestQueryReturnsRowsAndChargesOnce(t *testing.T) {
 func TestQueryIsNotSentIfTheChargeFails(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
 	noBudget := errors.New("no budget left")
-	if _, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { return noBudget }); err != noBudget || g.calls() != 0 {
+	if _, err := g.ChargedQuery(t.Context(), target(), devices(), func(context.Context) error { return noBudget }); err != noBudget || g.calls() != 0 {
 		t.Errorf("got %v after %d calls", err, g.calls())
 	}
 }
@@ -122,7 +122,7 @@ func TestQueryRejectsMalformedAnswers(t *testing.T) {
 	g.answer(ok(`{"rows":[{"keys":["2026-01-01"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`))
 	day := translate.NewDate(2026, 11, 1)
 	series := translate.SeriesQuery(site, translate.DateRange{Start: day, End: day}, nil)
-	if _, err := g.Query(t.Context(), target(), series, nil); kindOf(t, err) != Unavailable {
+	if _, err := g.Query(t.Context(), target(), series); kindOf(t, err) != Unavailable {
 		t.Errorf("a day out of the range: %v", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestQueryRefusesWithoutCharge(t *testing.T) {
 				}
 			}
 			before := g.calls()
-			_, err := g.Query(t.Context(), target(), devices(), func(context.Context) error {
+			_, err := g.ChargedQuery(t.Context(), target(), devices(), func(context.Context) error {
 				t.Error("charged for a call that is refused")
 				return nil
 			})
@@ -188,13 +188,13 @@ func TestHalfOpenBreakerChargesTheProbeOnly(t *testing.T) {
 	g.answer(ok(rowsOfDevices))
 	g.clock.advance(openTime)
 	noBudget := errors.New("no budget left")
-	if _, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { return noBudget }); err != noBudget {
+	if _, err := g.ChargedQuery(t.Context(), target(), devices(), func(context.Context) error { return noBudget }); err != noBudget {
 		t.Errorf("got %v", err)
 	}
 	before, charges := g.calls(), 0
-	_, err := g.Query(t.Context(), target(), devices(), func(context.Context) error {
+	_, err := g.ChargedQuery(t.Context(), target(), devices(), func(context.Context) error {
 		charges++
-		_, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { charges++; return nil })
+		_, err := g.ChargedQuery(t.Context(), target(), devices(), func(context.Context) error { charges++; return nil })
 		wantRefusal(t, err, time.Second)
 		return nil
 	})

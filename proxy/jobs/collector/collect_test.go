@@ -301,9 +301,8 @@ type oddGateway struct {
 }
 
 // Query implements Gateway.
-func (g *oddGateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
-	*translate.Rows, error) {
-	rows, err := g.fakeUpstream.Query(ctx, t, q, charge)
+func (g *oddGateway) Query(ctx context.Context, t upstream.Target, q translate.Query) (*translate.Rows, error) {
+	rows, err := g.fakeUpstream.Query(ctx, t, q)
 	if err != nil || q.Dimension == translate.ByDate || rows.Len() == 0 {
 		return rows, err
 	}
@@ -342,9 +341,8 @@ type lyingGateway struct {
 }
 
 // Query implements Gateway.
-func (g lyingGateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
-	*translate.Rows, error) {
-	rows, err := g.fakeUpstream.Query(ctx, t, q, charge)
+func (g lyingGateway) Query(ctx context.Context, t upstream.Target, q translate.Query) (*translate.Rows, error) {
+	rows, err := g.fakeUpstream.Query(ctx, t, q)
 	if err != nil || q.Dimension != translate.ByDate {
 		return rows, err
 	}

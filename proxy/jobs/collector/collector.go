@@ -75,8 +75,8 @@ var _ History = (*archive.History)(nil)
 
 // Gateway queries the upstream. It is safe for concurrent use.
 type Gateway interface {
-	// Query returns the rows of a property. It calls charge, unless nil, before the call upstream.
-	Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error)
+	// Query returns the rows of a property.
+	Query(ctx context.Context, t upstream.Target, q translate.Query) (*translate.Rows, error)
 }
 
 // Store records the state of each property's archive, for people and the API. The archive itself is authoritative.

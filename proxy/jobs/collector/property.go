@@ -244,7 +244,7 @@ func (r *run) query(ctx context.Context, p Property, q translate.Query) (*transl
 	if err := r.knownFailure(p); err != nil {
 		return nil, err
 	}
-	rows, err := r.config.Gateway.Query(ctx, p.Target, q, nil)
+	rows, err := r.config.Gateway.Query(ctx, p.Target, q)
 	if err != nil && context.Cause(ctx) == nil {
 		r.remember(p, err)
 	}

@@ -171,8 +171,7 @@ func (w *fakeUpstream) isShown(site string, day translate.Date) bool {
 }
 
 // Query implements Gateway.
-func (w *fakeUpstream) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
-	*translate.Rows, error) {
+func (w *fakeUpstream) Query(ctx context.Context, t upstream.Target, q translate.Query) (*translate.Rows, error) {
 	w.mu.Lock()
 	w.made = append(w.made, call{w.now(), t, q})
 	fails := w.fails
@@ -185,7 +184,7 @@ func (w *fakeUpstream) Query(ctx context.Context, t upstream.Target, q translate
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if q.Site != t.Site || len(q.Conditions) > 0 || q.Range.End > w.anchor() || charge != nil {
+	if q.Site != t.Site || len(q.Conditions) > 0 || q.Range.End > w.anchor() {
 		w.t.Errorf("called with %+v for %s", q, t.Site)
 	}
 	var b translate.RowsBuilder

@@ -93,7 +93,7 @@ func (r *run) find(ctx context.Context, p Property) (f findings, err error) {
 	}
 	f.clicks, f.archived = clicksOf(result.Rows, scope), len(result.Missing) < days.Days()
 	// The archive has the top pages of each day. The others are also ranked if the upstream answers; discovery does not depend on it.
-	if rows, err := r.config.Gateway.Query(ctx, p.Target, translate.WideQuery(p.Site, translate.ByPage, days), nil); err == nil {
+	if rows, err := r.config.Gateway.Query(ctx, p.Target, translate.WideQuery(p.Site, translate.ByPage, days)); err == nil {
 		f.live = clicksOf(rows, scope)
 	}
 	return f, context.Cause(ctx)

@@ -85,8 +85,8 @@ var _ Store = (*sqlstore.Store)(nil)
 type Gateway interface {
 	// Sitemaps returns the sitemaps submitted for a property, without those that only an index file names.
 	Sitemaps(ctx context.Context, t upstream.Target) ([]upstream.Sitemap, error)
-	// Query returns search analytics rows of a property. It calls charge, unless nil, before the call upstream.
-	Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error)
+	// Query returns search analytics rows of a property.
+	Query(ctx context.Context, t upstream.Target, q translate.Query) (*translate.Rows, error)
 	// Inspect returns the index status of a URL of the property. It calls charge before the call upstream, unless it refuses to make
 	// the call, and returns the error of charge unchanged.
 	Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (upstream.Inspection, error)

@@ -236,7 +236,7 @@ func (w *fakeUpstream) Take(ctx context.Context, site string, day translate.Date
 }
 
 // Query implements Gateway.
-func (w *fakeUpstream) Query(_ context.Context, _ upstream.Target, q translate.Query, _ func(context.Context) error) (*translate.Rows, error) {
+func (w *fakeUpstream) Query(_ context.Context, _ upstream.Target, q translate.Query) (*translate.Rows, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.live == nil {

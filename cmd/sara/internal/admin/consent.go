@@ -110,7 +110,7 @@ func (a Admin) Try(ctx context.Context, c sqlstore.Connection, site string, now 
 	anchor := calendar.Anchor(now)
 	period := translate.DateRange{Start: anchor - (TriedDays - 1), End: anchor}
 	target := upstream.Target{Site: site, ConnectionID: c.ID, Revision: c.Revision, Healthy: true}
-	rows, err := a.Upstream.Query(ctx, target, translate.SeriesQuery(site, period, nil), nil)
+	rows, err := a.Upstream.Query(ctx, target, translate.SeriesQuery(site, period, nil))
 	if err != nil {
 		return 0, fmt.Errorf("ask for the figures of %s: %w", site, err)
 	}

@@ -52,8 +52,7 @@ func TestArchivePlan(t *testing.T) {
 // countingGateway is an upstream with the same figures for every day and dimension.
 type countingGateway struct{ calls atomic.Int64 }
 
-func (s *countingGateway) Query(_ context.Context, _ upstream.Target, q translate.Query, _ func(context.Context) error) (
-	*translate.Rows, error) {
+func (s *countingGateway) Query(_ context.Context, _ upstream.Target, q translate.Query) (*translate.Rows, error) {
 	s.calls.Add(1)
 	var rows translate.RowsBuilder
 	traffic := translate.Metrics{Clicks: 1, Impressions: 2, Position: 3}

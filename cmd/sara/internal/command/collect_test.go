@@ -141,7 +141,7 @@ func TestCollectorErrorKindsAndHealth(t *testing.T) {
 					t.Errorf("by its id: %+v, %t, %v; want %+v", now, exists, err, properties[0])
 				}
 				day := translate.NewDate(2026, 1, 1)
-				_, err = gateway.Query(ctx, properties[0].Target, translate.DayQuery(properties[0].Site, translate.ByDevice, day, 1), nil)
+				_, err = gateway.Query(ctx, properties[0].Target, translate.DayQuery(properties[0].Site, translate.ByDevice, day, 1))
 				return err
 			}
 			wantHealth := func(healthy, readable bool) {

@@ -32,10 +32,9 @@ const (
 )
 
 // Query implements collector.Gateway and inspector.Gateway.
-func (g Gateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
-	rows *translate.Rows, err error) {
+func (g Gateway) Query(ctx context.Context, t upstream.Target, q translate.Query) (rows *translate.Rows, err error) {
 	err = g.within(ctx, t, q.MaxBody(), func() error {
-		rows, err = g.Upstream.Query(ctx, t, q, charge)
+		rows, err = g.Upstream.Query(ctx, t, q)
 		return err
 	})
 	return rows, err
