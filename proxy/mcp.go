@@ -19,6 +19,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/mcp"
+	"sara/proxy/netguard"
 	"sara/translate"
 )
 
@@ -119,8 +120,10 @@ func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
 	if origin == "" || e.server.sharing.allowed([]byte(origin)) != "" {
 		return nil
 	}
-	if from, err := url.Parse(origin); err == nil && from.Host != "" && (from.Hostname() == host || isLoopback(from.Hostname()) && isLoopback(host)) {
-		return nil
+	if from, err := url.Parse(origin); err == nil && from.Host != "" {
+		if page := from.Hostname(); page == host || netguard.IsLoopback(page) && netguard.IsLoopback(host) {
+			return nil
+		}
 	}
 	return &apiError{code: codeOrigin, message: "the request comes from a page of another site"}
 }
@@ -132,7 +135,7 @@ func (e *mcpEndpoint) isOurs(host string) bool {
 			return true
 		}
 	}
-	return isLoopback(host) || net.ParseIP(host) != nil
+	return netguard.IsLoopback(host) || net.ParseIP(host) != nil
 }
 
 func hostname(hostport string) string {
@@ -140,11 +143,6 @@ func hostname(hostport string) string {
 		return host
 	}
 	return strings.Trim(hostport, "[]")
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // RequestID implements mcp.API.

@@ -1,4 +1,4 @@
-// Package netguard connects to public addresses only, for URLs that come from outside.
+// Package netguard connects to public addresses only, for URLs that come from outside, and recognizes names of this machine.
 //
 // The guard checks each address after the name was resolved and right before the connection is made. It refuses all that
 // IANA does not list as global: private, shared, loopback and link-local addresses (such as the metadata services of clouds),
@@ -8,6 +8,7 @@ package netguard
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -29,4 +30,10 @@ func NewDialer(c Config) *net.Dialer {
 			ssrf.WithAllowedV6Prefixes(netip.MustParsePrefix("::1/128")))
 	}
 	return &net.Dialer{Timeout: c.Timeout, Resolver: c.Resolver, Control: ssrf.New(options...).Safe}
+}
+
+// IsLoopback reports whether a host, as url.URL.Hostname returns it, is localhost or a loopback address. It resolves no name.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }

@@ -76,6 +76,18 @@ func TestDialerRefusesNames(t *testing.T) {
 	_ = conn.Close() // it was made
 }
 
+func TestIsLoopback(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.8.9.10": true, "::1": true, "::ffff:127.0.0.1": true,
+		"": false, "localhost.example": false, "0.0.0.0": false, "::": false, "10.0.0.1": false, "127.1": false, "[::1]": false,
+	} {
+		if got := IsLoopback(host); got != want {
+			t.Errorf("%q: %t", host, got)
+		}
+	}
+}
+
 // check asks the dialer's guard about an address, without a connection.
 func check(d *net.Dialer, address string) error {
 	network := "tcp4"

@@ -2,9 +2,10 @@ package sitemap
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
+
+	"sara/proxy/netguard"
 )
 
 // Scope is the set of URLs that a property covers. The zero Scope is empty.
@@ -72,7 +73,7 @@ func (s Scope) allows(u *url.URL, allowLoopback bool) error {
 		return errInvalid
 	}
 	host := strings.ToLower(u.Hostname())
-	if allowLoopback && isLoopback(host) {
+	if allowLoopback && netguard.IsLoopback(host) {
 		return nil
 	}
 	if strings.Contains(host, ":") {
@@ -86,9 +87,4 @@ func (s Scope) allows(u *url.URL, allowLoopback bool) error {
 		return errPort
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/relay"
 	"sara/cmd/sara/internal/settings"
+	"sara/proxy/netguard"
 )
 
 // mcpPath is the path of the MCP endpoint below the base URL.
@@ -43,7 +43,7 @@ func (c *mcpCommand) Run(ctx context.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	if endpoint.Scheme == "http" && !isThisMachine(endpoint.Hostname()) {
+	if endpoint.Scheme == "http" && !netguard.IsLoopback(endpoint.Hostname()) {
 		_, _ = fmt.Fprintf(con.Stderr, "sara: %s is not encrypted: everyone on the way can read the API key; use https\n", endpoint)
 	}
 	if con.IsInteractive() {
@@ -88,10 +88,4 @@ func mcpEndpoint(address string) (*url.URL, error) {
 	}
 	base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), mcpPath)
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: base + mcpPath}, nil
-}
-
-// isThisMachine reports whether a host is a loopback address.
-func isThisMachine(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }
