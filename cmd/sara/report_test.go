@@ -335,7 +335,7 @@ func testReportRefusals(a *agency, base string) {
 		a.Fails(command.ExitError, append([]string{"report"}, test.args...), test.want)
 	}
 	a.Fails(command.ExitUsage, []string{"report", "--url", "ftp://x", "--key-file", a.keyFile, "--all"},
-		`--url "ftp://x" is not the address of a server`)
+		`--url "ftp://x" is not an absolute http or https URL, such as https://api.example.com`)
 	if _, stderr := a.report(base, command.ExitError, "nothing*", "--output", where); strings.Contains(stderr, "repeat the command") {
 		t.Errorf("a name that is wrong: %s", stderr)
 	}

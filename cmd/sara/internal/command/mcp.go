@@ -18,6 +18,9 @@ import (
 // mcpPath is the path of the MCP endpoint below the base URL.
 const mcpPath = "/mcp"
 
+// exampleURL is an example of a server's URL.
+const exampleURL = "https://api.example.com"
+
 type mcpCommand struct {
 	settings.Client
 	URL     string `name:"url" required:"" placeholder:"URL" help:"URL of the server, such as https://api.example.com; its MCP endpoint is at /mcp."`
@@ -82,9 +85,9 @@ func apiKey(con *console.Console, c *settings.Client, file string) (string, erro
 
 // mcpEndpoint returns the MCP endpoint of a server. The URL may already be that of the endpoint.
 func mcpEndpoint(address string) (*url.URL, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, usage(fmt.Errorf("--url %q is not the URL of a server, such as https://api.example.com", settings.Mask(address)))
+	u, err := settings.ParseURL(address, exampleURL)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--url %w", err))
 	}
 	base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), mcpPath)
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: base + mcpPath}, nil

@@ -23,9 +23,11 @@ func TestMCPNamesWhatIsWrong(t *testing.T) {
 	c.Fails(ExitError, append(there, "--key-file", c.Write("two", secret+"\n"+secret)), "--key-file: ", "it is not an API key")
 	c.Fails(ExitError, append(there, "--api-key", secret), "SARA_API_KEY (--api-key): every user of this machine can read the command line")
 	c.Env = append(c.Env, "SARA_API_KEY="+secret)
-	for _, address := range []string{"api.example.com", "ftp://api.example.com", "https://", "https://u:" + secret + "@api.example.com",
-		"https://api.example.com/mcp?key=" + secret} {
-		c.Fails(ExitUsage, []string{"mcp", "--url", address}, "is not the URL of a server, such as https://api.example.com")
+	for _, address := range []string{"api.example.com", "ftp://api.example.com", "https://"} {
+		c.Fails(ExitUsage, []string{"mcp", "--url", address}, "--url ", " is not an absolute http or https URL, such as https://api.example.com")
+	}
+	for _, address := range []string{"https://u:" + secret + "@api.example.com", "https://api.example.com/mcp?key=" + secret} {
+		c.Fails(ExitUsage, []string{"mcp", "--url", address}, " has more than a scheme, a host and a path; write it like https://api.example.com")
 	}
 	c.OK(there...) // its input, that of the test, is empty
 	if c.OK("mcp", "--url", "http://api.example.com"); !strings.Contains(c.LastErrs, "is not encrypted") {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,9 +145,8 @@ func (c *reportCommand) tables() []string {
 // client returns the client of the server, with the key.
 func (c *reportCommand) client(con *console.Console) (*reporting.Client, error) {
 	base := strings.TrimSuffix(cmp.Or(c.URL, c.BaseURL.Or(c.Listen.URL())), "/")
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, usage(fmt.Errorf("--url %q is not the address of a server, such as https://api.example.com", settings.Mask(base)))
+	if _, err := settings.ParseURL(base, exampleURL); err != nil {
+		return nil, usage(fmt.Errorf("--url %w", err))
 	}
 	key, err := apiKey(con, &c.Client, c.KeyFile)
 	if err != nil {

@@ -76,9 +76,9 @@ func TestHealth(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	c.Fails(ExitError, []string{"health", "--url", other.URL}, "is not the admin endpoint of a server: its /readyz answers 404")
-	c.Fails(ExitUsage, []string{"health", "--url", "127.0.0.1:9090"}, "is not the URL of admin endpoints, such as http://127.0.0.1:9090")
+	c.Fails(ExitUsage, []string{"health", "--url", "127.0.0.1:9090"}, "is not an absolute http or https URL, such as http://127.0.0.1:9090")
 	for _, args := range [][]string{{"health", "--url"}, {"status", "--replica"}} {
-		c.Fails(ExitUsage, append(args, "http://ann:hunter2@127.0.0.1:1"), `"http://ann:xxxxx@127.0.0.1:1" is not the URL of admin endpoints`)
+		c.Fails(ExitUsage, append(args, "http://ann:hunter2@127.0.0.1:1"), `"http://ann:xxxxx@127.0.0.1:1" has more than a scheme, a host and a path`)
 	}
 	if strings.Contains(c.Said.String(), "hunter2") {
 		t.Error("a password was quoted")

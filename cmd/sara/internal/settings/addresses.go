@@ -71,13 +71,16 @@ func LocalURL(address string) string {
 // URL is an absolute http or https URL without credentials, query and fragment.
 type URL struct{ written }
 
-func (u *URL) parse(tag *kong.Tag) error { return checkURL(u.text, example(tag)) }
+func (u *URL) parse(tag *kong.Tag) error {
+	_, err := ParseURL(u.text, example(tag))
+	return err
+}
 
 // BaseURL is a URL to which paths are appended.
 type BaseURL struct{ written }
 
 func (u *BaseURL) parse(tag *kong.Tag) error {
-	if err := checkURL(u.text, example(tag)); err != nil {
+	if _, err := ParseURL(u.text, example(tag)); err != nil {
 		return err
 	}
 	if strings.HasSuffix(u.text, "/") {
@@ -94,13 +97,14 @@ func (u BaseURL) Or(listener string) string {
 	return listener
 }
 
-func checkURL(text, example string) error {
+// ParseURL parses an absolute http or https URL without credentials, query and fragment. Its error names an example of one.
+func ParseURL(text, example string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%q is not an absolute http or https URL, such as %s", Mask(text), example)
+		return nil, fmt.Errorf("%q is not an absolute http or https URL, such as %s", Mask(text), example)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%q has more than a scheme, a host and a path; write it like %s", Mask(text), example)
+		return nil, fmt.Errorf("%q has more than a scheme, a host and a path; write it like %s", Mask(text), example)
 	}
-	return nil
+	return u, nil
 }

@@ -99,7 +99,7 @@ func (e environment) checkEndpoint(name, example string) error {
 	if value == "" {
 		return nil
 	}
-	if err := checkURL(value, example); err != nil {
+	if _, err := ParseURL(value, example); err != nil {
 		return Errorf(name, "%v", err)
 	}
 	return nil

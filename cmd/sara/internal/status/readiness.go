@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -24,9 +23,8 @@ func AdminURL(listen settings.HostPort, address string) (string, error) {
 	if address == "" {
 		return listen.URL(), nil
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("%q is not the URL of admin endpoints, such as http://127.0.0.1:9090", settings.Mask(address))
+	if _, err := settings.ParseURL(address, "http://127.0.0.1:9090"); err != nil {
+		return "", err
 	}
 	return strings.TrimSuffix(address, "/"), nil
 }
