@@ -86,13 +86,9 @@ func parseObjectName(property, name string) (translate.Date, bool) {
 
 // checkProperty refuses an ID that cannot be part of an object's name.
 func checkProperty(id string) error {
-	for _, c := range []byte(id) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return fmt.Errorf("%.80q is not the id of a property", id)
-		}
-	}
-	if id == "" || len(id) > propertyIDLength {
-		return fmt.Errorf("%.80q is not the id of a property", id)
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if id == "" || len(id) > propertyIDLength || strings.Trim(id, allowed) != "" {
+		return fmt.Errorf("%.80q is not a property id", id)
 	}
 	return nil
 }

@@ -263,8 +263,9 @@ func TestMergeOfAnInvalidDayWritesNothing(t *testing.T) {
 	refuse("device of 2026-03-01 is given twice", testProperty, good)
 	refuse("is before 1970", testProperty, Day{Date: -1})
 	refuse("the archive has no dimension", testProperty, Day{Dimension: 17})
-	refuse("is not the id of a property", "../other")
-	refuse("is not the id of a property", "")
+	refuse("is not a property id", "../other")
+	refuse("is not a property id", "a/b")
+	refuse("is not a property id", "")
 }
 
 func TestPruneRemovesOnlyEarlierDays(t *testing.T) {
