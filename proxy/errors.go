@@ -215,7 +215,7 @@ func (errorCodec) Encode(err error) ([]byte, bool) {
 func (errorCodec) Decode(data []byte) error {
 	failed := new(upstream.Error)
 	if err := json.Unmarshal(data, failed); err != nil {
-		return &upstream.Error{Kind: upstream.Unavailable, Message: "another replica failed to ask it"}
+		return &upstream.Error{Kind: upstream.Unavailable, Message: "the call of another replica failed"}
 	}
 	return failed
 }

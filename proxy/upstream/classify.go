@@ -149,7 +149,7 @@ func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
 		e.Message = "the token endpoint rejects the time of the signed request: set this machine's clock"
 	case r.has("invalid_grant", "invalid_client", "deleted_client", "disabled_client", "account_deleted"):
 		e.Kind = Revoked
-		e.Message = "the token endpoint refuses the credentials, connect again"
+		e.Message = "the token endpoint refuses the credentials: connect again"
 	case reply.status < 500 && r.has("invalid_scope", "unauthorized_client", "access_denied", "admin_policy_enforced",
 		"org_internal", "invalid_request", "unsupported_grant_type"):
 		e.Kind = Misconfigured
@@ -157,7 +157,7 @@ func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
 	default:
 		e.Kind = Unavailable
 		e.transient = reply.status >= 500 || reply.status == http.StatusTooManyRequests || reply.status == http.StatusRequestTimeout
-		e.Message = "the token endpoint gives no token"
+		e.Message = "the token endpoint issued no token"
 	}
 	return e
 }

@@ -134,7 +134,7 @@ func TestClassifyToken(t *testing.T) {
 		{name: "scope unknown", file: "token_scope.json", status: 400, kind: Misconfigured, reason: "invalid_scope"},
 		{name: "endpoint in trouble", file: "token_internal.json", status: 500, kind: Unavailable, reason: "internal_failure", transient: true},
 		{name: "too many requests", status: 429, kind: Unavailable, transient: true},
-		{name: "no OAuth answer at all", file: "front_end.html", status: 404, kind: Unavailable, message: "gives no token"},
+		{name: "no OAuth answer at all", file: "front_end.html", status: 404, kind: Unavailable, message: "issued no token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.check(t, classifyToken(errorReply{c.status, c.header, fixture(t, c.file)}, clock()))

@@ -177,13 +177,13 @@ func (t *tokens) redeem(ctx context.Context, c *Consent, code string) (Grant, er
 func (t *tokens) redemptionFailure(err error, secrets ...string) error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
-		return unreachable("exchanging the code of the consent: "+err.Error(), secrets...)
+		return unreachable("exchanging the consent code: "+err.Error(), secrets...)
 	}
 	e := classifyToken(errorReply{status: refused.Response.StatusCode, retryAfter: refused.Response.Header.Get("Retry-After"), body: refused.Body},
 		t.now(), secrets...)
 	switch e.Reason {
 	case "invalid_grant":
-		e.Kind, e.Message = Misconfigured, "the code of the consent was used already, or is too old: connect again"
+		e.Kind, e.Message = Misconfigured, "the consent code was already used or has expired: connect again"
 	case "invalid_client":
 		e.Kind, e.Message = Misconfigured, "the token endpoint does not know the client with this secret: download the client file again"
 	}

@@ -184,11 +184,11 @@ func TestRedeemErrorsExplainAndShowNoSecret(t *testing.T) {
 	}{
 		{ok(`{` + token + `,"refresh_token":"` + testRefreshToken + `","scope":"openid email"}`), "the consent leaves out Search Console"},
 		{ok(`{` + token + `}`), "the answer has no refresh token"},
-		{status(400, `{"error":"invalid_grant","error_description":"Bad `+testCode+`"}`), "the code of the consent was used already, or is too old"},
+		{status(400, `{"error":"invalid_grant","error_description":"Bad `+testCode+`"}`), "the consent code was already used or has expired"},
 		{status(401, `{"error":"invalid_client","error_description":"Bad `+testClientSecret+`"}`), "does not know the client with this secret"},
-		{status(503, `busy `+testCode), "the token endpoint gives no token"},
-		{ok(testCode + " is not JSON"), "exchanging the code of the consent"},
-		{drop, "exchanging the code of the consent"},
+		{status(503, `busy `+testCode), "the token endpoint issued no token"},
+		{ok(testCode + " is not JSON"), "exchanging the consent code"},
+		{drop, "exchanging the consent code"},
 	} {
 		g := newGoogle(t, ok(empty))
 		g.token = test.answer

@@ -112,7 +112,7 @@ func (c *cooldowns) left(ctx context.Context, t Target) (time.Duration, *Error) 
 	}
 	refusal := new(Error)
 	if json.Unmarshal(text, refusal) != nil {
-		refusal = &Error{Kind: Unavailable, Message: "another replica failed to ask it"}
+		refusal = &Error{Kind: Unavailable, Message: "the call of another replica failed"}
 	}
 	if refusal.RetryAfter > 0 { // more can be left only if the writing replica's clock is ahead
 		left = min(left, refusal.RetryAfter)

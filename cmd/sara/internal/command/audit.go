@@ -52,7 +52,7 @@ func (c *auditList) Validate() error {
 	if c.Before != "" {
 		id, err := uuid.Parse(c.Before)
 		if err != nil {
-			return fmt.Errorf("--before %q is not the id of a change", c.Before)
+			return fmt.Errorf("--before %q is not a change id", c.Before)
 		}
 		c.Before = id.String() // ids are compared as text: in another form, it would select any page
 	}

@@ -142,7 +142,7 @@ func TestConnectStoresNothingWithoutAGoodAnswer(t *testing.T) {
 
 	revoked := startConnect(c)
 	clitest.OpenConsent(t, revoked.address()).As(demo.AddressOf(demo.FormerConnection)).Submit(t, "allow")
-	revoked.fails("search console: misconfigured (400 invalid_grant): the code of the consent was used already, or is too old")
+	revoked.fails("search console: misconfigured (400 invalid_grant): the consent code was already used or has expired")
 
 	startConnect(c, "--wait", "1ms").fails("no answer within 1ms: run the command again")
 

@@ -71,7 +71,7 @@ func TestRemove(t *testing.T) {
 	if len(log) != 2 || log[0]["action"] != "account.remove" || !strings.HasPrefix(log[0]["actor"].(string), "cli:") {
 		t.Errorf("audit log: %v", log)
 	}
-	c.Fails(ExitUsage, []string{"audit", "list", "--before", "account.remove"}, `--before "account.remove" is not the id of a change`)
+	c.Fails(ExitUsage, []string{"audit", "list", "--before", "account.remove"}, `--before "account.remove" is not a change id`)
 	for _, id := range []string{c.ID(log[1]), strings.ToUpper(c.ID(log[1])), "{" + c.ID(log[1]) + "}"} {
 		if next := c.Array(auditMembers, "audit", "list", "--before", id); len(next) < 10 || next[0]["action"] == "account.remove" {
 			t.Errorf("the next page after %s: %v", id, next)
