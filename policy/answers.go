@@ -24,7 +24,7 @@ const (
 type answers[K comparable, V any] struct {
 	now      func() time.Time
 	ttl      time.Duration
-	weigh    func(V) int64 // how much of the size a value takes; nil: 1
+	weigh    func(V) int64 // the share of the cache's size that a value takes up; nil: 1
 	positive *lru.Cache[K, answer[V]]
 	negative *lru.Cache[K, answer[V]]
 }

@@ -54,7 +54,7 @@ type Gate struct {
 	properties    *cache[propertyQuery, []Property]
 }
 
-// maxCachedAnswers bounds each of the gate's caches, in keys and in properties, of which an entry for a host may have many. Each is at most
+// maxCachedAnswers bounds the keys and the properties in the gate's caches; one entry for a host may have many properties. Each takes up to
 // about a kilobyte.
 const maxCachedAnswers = 20_000
 

@@ -171,7 +171,7 @@ func (b *RedisBudget) drain(ctx context.Context, key string, bucket redis_rate.L
 
 // isDamaged reports whether what redis_rate found is not the time when a bucket is full again, which is a minute ahead at most. The
 // script of redis_rate does not check it: it fails on text and on other types, and allows everything for nan. A time in the past is
-// that of a full bucket. A script also fails where Redis refuses writes, such as when its memory is full: that says nothing about a bucket.
+// that of a full bucket. A script also fails where Redis refuses writes, such as when its memory is full; the bucket is intact then.
 func isDamaged(result *redis_rate.Result, err error) bool {
 	if err != nil {
 		_, notNumber := errors.AsType[*strconv.NumError](err)

@@ -103,8 +103,8 @@ func foldHost(reference string) string {
 
 // resolve picks the property that a reference means from the candidates. It tries id, full upstream name, slug and host, in this order,
 // and stops at the first that matches any candidate. A bare host matches every property of that host, whatever its type. An archived
-// property counts only where no other matches. A property that is one of several candidates is a copy: whoever keeps it does not keep the
-// others in memory.
+// property counts only where no other matches. If there are several candidates, the result is a copy, so that a
+// caller that keeps it does not keep the others in memory.
 func resolve(reference string, candidates []Property) (*Property, *Denial) {
 	site := foldHost(reference)
 	for _, matches := range []func(p *Property) bool{

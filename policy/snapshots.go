@@ -71,7 +71,7 @@ type Snapshots struct {
 	keys   prometheus.Gauge
 
 	// Of the goroutine of Keep:
-	change  string        // the last one that was heard of; empty: none
+	change  string        // the last one that was announced; empty: none
 	edition uint64        // of the directory when it was read last
 	kept    snapshotHead  // that this replica saw last, by change and edition
 	turn    time.Duration // until the next replacement

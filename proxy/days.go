@@ -47,8 +47,8 @@ func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) erro
 }
 
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy covers them: zeros would say
-// that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not wait for it: the
-// note says what is unknown. status is that of the request's rows so far, and becomes that of the series if this took a call.
+// that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not: the note names the
+// days. status is the cache status of the request's rows; if they were a hit, that of the series is returned.
 func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found, status string) (_, note string) {
 	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil {
 		return status, ""

@@ -48,7 +48,7 @@ func countDays(ranges []DateRange) (n int) {
 }
 
 // CheckComparable refuses to compare two periods that have no known day in common: zeros would read as days without traffic.
-// A period of which the upstream has published nothing yet is not an error, because time fills it.
+// A period that begins on a day that is not published yet is not an error: its figures will come.
 func (p *Params) CheckComparable(g Gaps) error {
 	if !p.Compares() || g.unpublished(p.Period.Start) || len(p.counted(g)) > 0 {
 		return nil

@@ -79,7 +79,7 @@ func TestS3ReadsObjectsOfUnknownLength(t *testing.T) {
 	}
 }
 
-// Where the network has lost all idle connections without notice, one operation waits on one of them in vain, and the next one does not.
+// Where the network has lost all idle connections without notice, one operation fails on one of them, and the next uses a new one.
 func TestS3LostConnectionsCostOneOperation(t *testing.T) {
 	const connections = 3
 	var known sync.Map // the addresses of their client sides

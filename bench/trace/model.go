@@ -75,7 +75,7 @@ func (c *URLKeyed) Ask(r Request, at time.Duration) (int, error) {
 //   - The requested period determines how old an entry may be.
 type Widening struct {
 	Anchor Day
-	Small  bool // the tables of queries and pages are small: the model has no data to tell
+	Small  bool // the tables of queries and pages are small; set by the caller, because the model has no data
 
 	entries entries
 }

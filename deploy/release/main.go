@@ -3,8 +3,8 @@
 //	cd deploy && go run ./release v1.2.3 ../dist
 //
 // The folder, which must not exist yet, gets an archive of the binary for each platform, its SBOM, the image for the Linux platforms as an
-// OCI layout (image/), and SHA256SUMS. It needs no Docker. The same source and toolchain produce the same bytes, because all times are that
-// of the commit; those of the image also depend on the build machine's certificate authorities, which it contains.
+// OCI layout (image/), and SHA256SUMS. It needs no Docker. The same source and toolchain produce the same bytes, because all times are
+// the commit's; the bytes of the image also depend on the build machine's certificate authorities, which it contains.
 package main
 
 import (

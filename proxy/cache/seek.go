@@ -63,7 +63,7 @@ func maxLongReads() int { return max(2, runtime.GOMAXPROCS(0)/2) }
 // errPaused means that Redis failed while a step waited for its turn.
 var errPaused = errors.New("another step with Redis has failed meanwhile")
 
-// seek reads the copies of a lookup, only as much of them as it needs, and takes the lease of its fill as wish says, in one command.
+// seek reads the copies of a lookup, only as much of them as it needs, and takes the lease of its fill according to wish, in one command.
 func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, wish leaseWish) (found sought) {
 	if !s.mayTry() {
 		return found

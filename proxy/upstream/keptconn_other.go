@@ -4,5 +4,5 @@ package upstream
 
 import "net"
 
-// hasInput cannot tell on this system.
+// hasInput is not implemented on this system: it reports no input.
 func hasInput(net.Conn) bool { return false }

@@ -42,7 +42,7 @@ func TestLostConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// Where the network has lost all idle connections, an attempt waits on one of them in vain, and the next one does not.
+// Where the network has lost all idle connections, one attempt fails on one of them, and the next uses a new one.
 func TestLostIdleConnectionsCostOneAttempt(t *testing.T) {
 	t.Parallel()
 	const connections = maxAttempts + 1

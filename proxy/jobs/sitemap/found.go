@@ -52,7 +52,7 @@ type findings struct {
 	maxURLs   int
 	bytes     int64  // of the addresses of urls
 	read      int64  // the bytes of all files, at each layer of decoding
-	full      string // what there is too much of; empty while there is room
+	full      string // the limit that was exceeded, in words; empty: none
 	files     []*file
 	byAddress map[string]*file
 	urls      []URL          // with the Files that list them directly
@@ -159,7 +159,7 @@ func (g *findings) addURL(f *file, address string, own []int32) error {
 	return nil
 }
 
-// excess says what there would be too much of with one more address, "" if there is room for it.
+// excess names, in words, the limit that one more address would exceed; empty: none.
 func (g *findings) excess(address string) string {
 	switch {
 	case g.maxURLs > 0 && len(g.urls) == g.maxURLs:

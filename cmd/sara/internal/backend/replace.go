@@ -133,8 +133,8 @@ func checkUnused(file string) error {
 	return err
 }
 
-// checkWhole returns an error unless all of a database that was closed is in its file. SQLite moves what is in its log there, and then deletes
-// the log. It says nothing if it cannot.
+// checkWhole returns an error unless all of a database that was closed is in its file. SQLite moves the content of its log
+// there, and then deletes the log. It reports no error if it cannot.
 func checkWhole(file string) error {
 	info, err := os.Stat(file + logSuffix)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {

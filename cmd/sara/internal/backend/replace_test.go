@@ -54,7 +54,7 @@ func TestFailedReplacementChangesNothing(t *testing.T) {
 	}
 }
 
-// SQLite writes into a log, and from there into the database when that is closed. It says nothing if it cannot, as on a full disk. Here another
+// SQLite writes into a log, and from there into the database when that is closed. It reports no error if it cannot, as on a full disk. Here another
 // process has the database open.
 func TestDatabaseThatIsPartlyInItsLogIsNotUsed(t *testing.T) {
 	t.Parallel()
