@@ -145,8 +145,8 @@ func isUniqueViolation(err error) bool {
 	return false
 }
 
-// isCollision reports whether another transaction was in the way, so that the same one may succeed now: it waited for this one (deadlock), or has
-// added a row below one that was deleted.
+// isCollision reports whether a transaction failed because of a concurrent one, so that it may succeed when repeated: the two were in a
+// deadlock, or the other one added a row that refers to a deleted one.
 func isCollision(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pg.Code == "40P01" || pg.Code == "23503")

@@ -60,7 +60,7 @@ func testRevokeWhileRotating(t *testing.T, f *fixture) {
 	}
 }
 
-// Keys can change while their account, or their person, is removed: each waits for the other, and what is removed is gone in the end.
+// Keys can change while their account, or their person, is removed: they take turns, and no key outlives its owner.
 func testRemoveWhileKeysChange(t *testing.T, f *fixture) {
 	f.account("globex", "pro")
 	f.workspace("globex", "main")

@@ -89,8 +89,8 @@ func (r *Removal) holdOff(ctx context.Context, tx *sql.Tx, d dialect) error {
 	return nil
 }
 
-// lockRemoved locks the account of what is removed. Whoever changes its keys locks it first, too: in another order, both would wait for
-// each other.
+// lockRemoved locks the account of what is removed. Changes of its keys also lock the account first: in different orders, the two could
+// deadlock.
 func lockRemoved(ctx context.Context, tx *sql.Tx, kind, reference string) error {
 	r := &Removal{Kind: kind}
 	if err := r.find(ctx, tx, reference); err != nil {

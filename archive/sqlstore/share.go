@@ -118,8 +118,8 @@ func (s *Store) MoveProperty(ctx context.Context, property, connection, permissi
 	return p, nil
 }
 
-// lockProperty returns a property with its connection, and locks their account until the end of the transaction, as removals do: a removal
-// that has found the property there would remove it where it has been moved to.
+// lockProperty returns a property with its connection, and locks their account until the end of the transaction, as removals do: otherwise
+// a removal that found the property in this account would remove it from the one to which it was moved.
 func lockProperty(ctx context.Context, tx *sql.Tx, reference string) (p Property, c Connection, err error) {
 	if p, err = findProperty(ctx, tx, reference); err != nil {
 		return p, c, err

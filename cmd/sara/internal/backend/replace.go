@@ -104,10 +104,10 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 	return kept, nil
 }
 
-// Linked returns the file that a symbolic link leads to, whether it exists or not; any other file as it is. Who replaces a file by renaming
-// another one would replace the link, and leave the data on another disk than the one it belongs on.
+// Linked follows symbolic links to a file, which may not exist yet, and returns any other file unchanged. Whoever replaces a file by renaming
+// another one would replace the link, and leave the data on another disk than the one that was meant for it.
 func Linked(file string) string {
-	const most = 40 // as the operating system follows
+	const most = 40 // like the operating system
 	for range most {
 		to, err := os.Readlink(file)
 		if err != nil {
@@ -144,7 +144,7 @@ func checkWhole(file string) error {
 }
 
 // swap puts part in the place of a file, and returns the new path of that file, if there was one. If it fails, nothing has moved. A log
-// without its database is moved as well: SQLite would take it for that of the new one.
+// without its database is moved as well: SQLite would take it for the log of the new one.
 func swap(part, file string, now time.Time) (kept string, err error) {
 	aside := fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
 	if _, err := os.Stat(file); err == nil {
@@ -159,7 +159,7 @@ func swap(part, file string, now time.Time) (kept string, err error) {
 	return kept, nil
 }
 
-// moveDatabase renames the files of a database that there are or, if one of them cannot be, none. An error names where each is.
+// moveDatabase renames the existing files of a database, or none if one of them cannot be renamed. An error names where each is.
 func moveDatabase(from, to string) error {
 	for i, suffix := range sideFiles() {
 		err := os.Rename(from+suffix, to+suffix)

@@ -81,7 +81,7 @@ func TestDatabaseThatIsPartlyInItsLogIsNotUsed(t *testing.T) {
 	}
 }
 
-// The log of a database whose file was deleted must not become that of the new one, in which SQLite would change pages by it.
+// The log of a database whose file was deleted must not become that of the new one: SQLite would apply it to the new database.
 func TestLogOfADeletedDatabaseIsNotUsed(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

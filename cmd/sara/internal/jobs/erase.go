@@ -50,8 +50,7 @@ func Erase(ctx context.Context, store RemovedStore, history Eraser, now time.Tim
 	return errors.Join(errs...)
 }
 
-// Spaced returns do for a caller that comes more often than it is to run: it runs unless it has within a pause before. The caller is one
-// goroutine.
+// Spaced limits how often do runs: the result skips calls that come within a pause of the last run. It is not safe for concurrent use.
 func Spaced(pause time.Duration, now func() time.Time, do func(context.Context)) func(context.Context) {
 	var last time.Time
 	return func(ctx context.Context) {
