@@ -203,7 +203,8 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
 		"counters.acl": {"getrange sara:directory 0 1", "set sara:directory:turn x nx px 1", "setnx sara:change x", "get sara:rest:sc-domain:example.com",
-			"set sara:rest:sc-domain:example.com x px 1000", "scan 0", "unlink sara:c:{p}:0", "publish sara:changed x", "info"},
+			"set sara:rest:sc-domain:example.com x px 1000", "pttl sara:rest:sc-domain:example.com", "scan 0", "unlink sara:c:{p}:0",
+			"publish sara:changed x", "info"},
 		"rows.acl": {"get sara:c:{p}:0", "getrange sara:c:{p}:0 0 1", "set sara:c:{p}:0:lease x px 1 nx", "scan 0", "unlink sara:c:{p}:0",
 			"hget sara:{sara:cache}:sums all", "info"},
 	}
