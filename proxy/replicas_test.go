@@ -20,7 +20,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// redisOf returns a client of a private Redis, which ends with the test.
+// redisOf returns a client of a private Redis with the timeouts of a server, which a busy machine exceeds. It ends with the test.
 func redisOf(t testing.TB, server *redistest.Server) redisconn.Client {
 	t.Helper()
 	client, err := redisconn.Open(server.URL(), redisconn.StepTimeout)

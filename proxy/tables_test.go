@@ -273,8 +273,8 @@ func generationRows(generation, n int) string {
 func TestTables200ReadOnByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
-	w := newWorld(t, over(redisOf(t, server)))
-	other := w.replica(over(redisOf(t, server)))
+	w := newWorld(t, over(server.Client()))
+	other := w.replica(over(server.Client()))
 	path, query := w.path("large", "/queries"), []string{"limit", "1000", "start_date", "2026-11-18", "end_date", "2026-11-19"}
 	var rows []any
 	if calls := w.calls(func() {
