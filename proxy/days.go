@@ -13,8 +13,8 @@ import (
 )
 
 // The daily series of a property shows which days the upstream has published. Summaries and timeseries fetch it. Tables, movers and the data
-// window only look at a cached copy, if there is one. So do filtered summaries and timeseries, unless they end in days without figures: see
-// clarify.
+// window only look at a cached copy, if there is one. So do filtered summaries and timeseries, unless it does not tell enough: see mayLackDays
+// and clarify.
 
 func seriesOf(p *policy.Property, w translate.Window) translate.Query {
 	return translate.SeriesQuery(p.Site, w.Live(), nil)
@@ -43,36 +43,47 @@ func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) erro
 		return nil
 	}
 	q.known, q.knownAt = s.knownDays(ctx, c, q.report.NeedsDays())
+	if s.mayLackDays(c, q) && s.readSeries(ctx, c, q) == nil {
+		q.known, q.knownAt = s.knownDays(ctx, c, false)
+	}
 	return s.findLiveStart(ctx, c, q)
+}
+
+// mayLackDays reports whether a copy of the series that is not fresh shows days of a filtered one as unpublished. A client that only sends
+// filtered requests would be told so for a day.
+func (s *Server) mayLackDays(c *call, q *reportRequest) bool {
+	from := q.known.Unpublished(c.window.Anchor)
+	return q.report.By() == translate.ByDate && from != 0 && c.params.Period.End >= from && c.started.Sub(q.knownAt) >= c.ttl() &&
+		q.seriesStatus == "" && !translate.MatchNothing(q.conditions)
+}
+
+// readSeries reads the property's daily series into memory, and waits no longer than a hedged request does: a call that has begun continues.
+func (s *Server) readSeries(ctx context.Context, c *call, q *reportRequest) error {
+	series := seriesOf(c.property, c.window)
+	days := reportRequest{report: q.report, window: q.window, key: q.key, fetches: []translate.Fetch{{Upstream: &series}}}
+	ctx, cancel := context.WithTimeout(ctx, s.hedge.delay(c.property.ID))
+	defer cancel()
+	found, err := s.readUpstream(ctx, c, &days).wait()
+	q.seriesStatus = c.cacheStatus(days.fetches, found)
+	return err
 }
 
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy covers them: zeros would say
 // that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not: the note names the
-// days. status is the cache status of the request's rows; if they were a hit, that of the series is returned.
-func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found, status string) (_, note string) {
+// days.
+func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found) (note string) {
 	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil {
-		return status, ""
+		return ""
 	}
 	unclear, ok := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
 	if !ok {
-		return status, ""
+		return ""
 	}
 	known, _ := s.knownDays(ctx, c, false)
-	if unclear = known.Unclear(unclear, c.window.Anchor); unclear.Days() == 0 {
-		return status, ""
+	if unclear = known.Unclear(unclear, c.window.Anchor); unclear.Days() == 0 || s.readSeries(ctx, c, q) == nil {
+		return ""
 	}
-	series := seriesOf(c.property, c.window)
-	days := reportRequest{report: q.report, window: q.window, key: q.key, fetches: []translate.Fetch{{Upstream: &series}}}
-	ctx, cancel := context.WithTimeout(ctx, s.hedge.delay(c.property.ID)) // its call continues
-	defer cancel()
-	read, err := s.readUpstream(ctx, c, &days).wait()
-	if err != nil {
-		return status, translate.UnclearNote(unclear)
-	}
-	if status == cacheHit {
-		status = c.cacheStatus(days.fetches, read)
-	}
-	return status, ""
+	return translate.UnclearNote(unclear)
 }
 
 // prepare plans the fetches, and reads the archive's part of them.

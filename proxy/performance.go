@@ -28,7 +28,9 @@ type reportRequest struct {
 	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
 	noGrids bool           // because one was full
 	fetches []translate.Fetch
-	called  bool // for stored figures in place of live ones: this request made a call, which failed or is late
+	// seriesStatus is the status of the daily series, if the request read that besides its rows; empty: it did not.
+	seriesStatus string
+	called       bool // for stored figures in place of live ones: this request made a call, which failed or is late
 }
 
 // serve returns the handler of a report.
@@ -139,7 +141,8 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 		q.called = read.calls.hasCalled()
 		return s.fallBack(ctx, c, q, part, found, err)
 	}
-	status, unclear := s.clarify(ctx, c, q, found, c.cacheStatus(q.fetches, found))
+	unclear := s.clarify(ctx, c, q, found)
+	status := coldest(c.cacheStatus(q.fetches, found), q.seriesStatus)
 	if part, err = s.learnDays(ctx, c, q, part, found); err != nil {
 		return reply{}, err
 	}

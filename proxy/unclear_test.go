@@ -83,6 +83,41 @@ func TestTimeseriesFiltered200NotPublishedSinceYesterdaysCopy(t *testing.T) {
 	}
 }
 
+// A client that only sends filtered requests learns of a day that was published since the copy: nothing else would read the series again.
+func TestTimeseriesFiltered200PublishedSinceTheCopy(t *testing.T) {
+	t.Parallel()
+	w := late(t, "2026-11-18")
+	get := func() response {
+		return w.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d", "filters", filtersOf("query", "contains", "e")).ok(t)
+	}
+	wantNote(t, get(), lateDay)
+	w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+	if calls := w.calls(func() { wantNote(t, get(), lateDay) }); calls != 0 {
+		t.Errorf("%d calls while the copy is fresh", calls)
+	}
+	w.advance(freshAtAnchor)
+	w.await(t, "the series to be replaced", func() bool { return notes(get()) == "" })
+	if n := len(get().rows()); n != 7 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// What a copy of the day before shows as unpublished may be published by now.
+func TestTimeseriesFiltered200PublishedSinceYesterdaysCopy(t *testing.T) {
+	t.Parallel()
+	w := late(t, "2026-11-18")
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.must(w.sim.SetPublished(mainSite, "2026-11-20"))
+	w.setClock("2026-11-22T19:00:00Z") // the day after in Pacific time
+	path, week := w.path("main", "/timeseries"), []string{"date_range", "last_7d", "filters", filtersOf("query", "contains", "e")}
+	w.wantCacheStatus(t, "miss", 2, path, week...)
+	r := w.get("pro", path, week...).ok(t)
+	wantNote(t, r)
+	if len(r.rows()) != 7 {
+		t.Errorf("%d rows", len(r.rows()))
+	}
+}
+
 // Where the series cannot be read, the days stay, and a note says what is unknown.
 func TestTimeseriesFiltered200MayLackPublishedDays(t *testing.T) {
 	t.Parallel()
