@@ -99,7 +99,7 @@ func (s *Store) ReplaceCredentials(ctx context.Context, connection string, crede
 	}
 	var c Connection
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		if c, err = findConnection(ctx, tx, connection); err != nil {
+		if c, err = lockConnection(ctx, tx, connection); err != nil {
 			return change{}, err
 		}
 		sealed, err := s.seal(c.ID, credentials)
@@ -121,6 +121,19 @@ func (s *Store) ReplaceCredentials(ctx context.Context, connection string, crede
 		return Connection{}, fmt.Errorf("replace the credentials of connection %q: %w", connection, err)
 	}
 	return c, nil
+}
+
+// lockConnection returns a connection, and locks its account until the end of the transaction, as removals do: they lock properties
+// before their connection, and a change of both in the other order would deadlock.
+func lockConnection(ctx context.Context, tx *sql.Tx, reference string) (Connection, error) {
+	c, err := findConnection(ctx, tx, reference)
+	if err != nil {
+		return c, err
+	}
+	if _, err := lockAccount(ctx, tx, c.AccountID); err != nil {
+		return c, err
+	}
+	return findConnection(ctx, tx, c.ID) // it may have been removed meanwhile
 }
 
 // Connections lists the connections of all workspaces, oldest first.

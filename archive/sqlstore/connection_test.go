@@ -204,3 +204,30 @@ func TestADerivedNameIsText(t *testing.T) {
 		t.Errorf("%q, want %q, %v", name, want, err)
 	}
 }
+
+// A removal and a change of the same connection lock its rows in one order: they wait for each other in turn, and neither fails.
+func testRemoveWhileCredentialsChange(t *testing.T, f *fixture) {
+	f.account("acme", "pro")
+	f.workspace("acme", "main")
+	stores := []*Store{f.open(newRing(t, testKey)), f.open(newRing(t, testKey))}
+	for _, name := range numbered("google %d", 4) {
+		c := value(f.AddConnection(f.ctx, "acme/main", name, serviceAccountJSON))(t)
+		for _, site := range numbered("https://%d.example/", 10) {
+			value(f.AddProperty(f.ctx, PropertySpec{Connection: c.ID, Site: site}))(t)
+		}
+		var changes sync.WaitGroup
+		for _, s := range stores {
+			changes.Go(func() {
+				for range 5 {
+					if _, err := s.ReplaceCredentials(f.ctx, c.ID, serviceAccountJSON); err != nil && !errors.Is(err, ErrNotFound) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		value(f.Remove(f.ctx, KindConnection, c.ID))(t)
+		changes.Wait()
+		_, err := f.ReplaceCredentials(f.ctx, c.ID, serviceAccountJSON)
+		refused[*NotFoundError](t, err)
+	}
+}

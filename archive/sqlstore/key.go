@@ -101,7 +101,7 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 }
 
 // lockAccount returns an account, and locks its row until the end of the transaction, which serializes the creation, rotation and
-// revocation of its keys.
+// revocation of its keys, and the changes that lock several rows below it.
 func lockAccount(ctx context.Context, tx *sql.Tx, id string) (Account, error) {
 	// SQLite has no FOR UPDATE; an update locks the row in both databases.
 	a, err := one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, id)
