@@ -59,7 +59,7 @@ func endKey(ctx context.Context, tx *sql.Tx, id string, at time.Time) (changed b
 	return ended > 0, err
 }
 
-// RevokeKeys revokes all keys of a person, and returns those that it revoked. It is idempotent.
+// RevokeKeys revokes all keys of a person, and returns those that it revoked, in the order of their IDs: see lockKeys. It is idempotent.
 func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)
@@ -71,7 +71,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 		}
 		now := s.clock()
 		ids, err := all(ctx, tx, scalar[string],
-			"SELECT id FROM api_keys WHERE person_id = $1 AND (revoked_at IS NULL OR revoked_at > $2) ORDER BY created_at, id",
+			"SELECT id FROM api_keys WHERE person_id = $1 AND (revoked_at IS NULL OR revoked_at > $2) ORDER BY id",
 			p.ID, now.UnixMilli())
 		if err != nil {
 			return change{}, err

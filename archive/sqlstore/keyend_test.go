@@ -97,3 +97,33 @@ func testRemoveWhileKeysChange(t *testing.T, f *fixture) {
 		refused[*NotFoundError](t, err)
 	}
 }
+
+// The uses of keys are recorded while the keys are revoked and removed: all lock keys in one order, and none fails.
+func testKeysEndWhileTheirUseIsRecorded(t *testing.T, f *fixture) {
+	f.account("acme", "pro")
+	f.workspace("acme", "main")
+	recorder := f.open(nil)
+	for round, name := range numbered("ann%d@acme.example", 4) {
+		p := f.person("acme", name, "main")
+		uses := make(map[string]time.Time)
+		for i, text := range numbered(name+" key %d", 30) {
+			uses[f.key(p.Email, text).ID] = f.time.Add(time.Duration(round*100-i) * time.Hour)
+		}
+		var recording sync.WaitGroup
+		recording.Go(func() {
+			for n := range 10 {
+				later := make(map[string]time.Time, len(uses))
+				for id, at := range uses {
+					later[id] = at.Add(time.Duration(n) * time.Hour)
+				}
+				if err := recorder.RecordKeyUses(f.ctx, later); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		revoked, err := f.RevokeKeys(f.ctx, p.Email)
+		wantNil(t, err)
+		equal(t, len(revoked), len(uses))
+		recording.Wait()
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -20,7 +21,9 @@ func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) er
 		byHour[at.UnixMilli()] = append(byHour[at.UnixMilli()], id)
 	}
 	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		// Processes that lock the same rows in a different order can deadlock: PostgreSQL aborts one of them, which tries again later.
+		if err := s.lockKeys(ctx, tx, slices.Sorted(maps.Keys(uses))); err != nil {
+			return err
+		}
 		for hour, ids := range byHour {
 			slices.Sort(ids)
 			for some := range slices.Chunk(ids, keysPerUpdate) {
@@ -38,6 +41,24 @@ func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) er
 	})
 	if err != nil {
 		return fmt.Errorf("record the last use of %d keys: %w", len(uses), err)
+	}
+	return nil
+}
+
+// lockKeys locks keys in the order of their IDs, as revocations and removals do: an update locks them in any order, and could deadlock.
+// SQLite has one writer at a time.
+func (s *Store) lockKeys(ctx context.Context, tx *sql.Tx, ids []string) error {
+	if s.dialect != postgresDialect {
+		return nil
+	}
+	for some := range slices.Chunk(ids, keysPerUpdate) {
+		condition, list, err := s.dialect.isOneOfTexts(some)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "SELECT 1 FROM api_keys WHERE id "+condition+" ORDER BY id FOR NO KEY UPDATE", list); err != nil {
+			return fmt.Errorf("lock the keys: %w", err)
+		}
 	}
 	return nil
 }
