@@ -32,7 +32,7 @@ type change struct {
 // details are names and values of a change.
 type details map[string]any
 
-// record adds a change to the audit log, in the transaction of the change, and removes entries past their retention.
+// record adds a change to the audit log, in the transaction of the change.
 func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
 	if c.action == "" {
 		return nil
@@ -55,7 +55,12 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", c.action, err)
 	}
-	// By the database's clock, like the trigger: if this process's clock were ahead, the trigger would refuse, and the change would fail.
+	return nil
+}
+
+// removeOldEntries removes entries past their retention: by the database's clock, like the trigger. If this process's clock were ahead, the
+// trigger would refuse, and the change would fail.
+func (s *Store) removeOldEntries(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM audit_log WHERE keep_until <= "+s.dialect.nowMillis()); err != nil {
 		return fmt.Errorf("remove old entries of the audit log: %w", err)
 	}

@@ -3,9 +3,11 @@ package sqlstore
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"sara/policy"
 	"sara/translate"
 )
 
@@ -106,5 +108,32 @@ func testAuditRetention(t *testing.T, f *fixture) {
 	entries := value(f.AuditLog(f.ctx, AuditFilter{Limit: 10}))(t)
 	if len(entries) != 1 || !strings.Contains(string(entries[0].Details), "new") {
 		t.Errorf("after the retention there are %d entries: %v", len(entries), entries)
+	}
+}
+
+// Changes that are recorded while others hold rows do not wait for each other to remove old entries.
+func testAuditRetentionRace(t *testing.T, f *fixture) {
+	f.account("acme", "pro")
+	f.workspace("acme", "main")
+	other := f.open(nil)
+	for _, name := range numbered("ann%d@acme.example", 12) {
+		p := f.person("acme", name, "main")
+		var keys []APIKey
+		for _, text := range numbered(name+" key %d", 8) {
+			keys = append(keys, f.key(p.Email, text))
+		}
+		value(affected(f.ctx, f.changes, "INSERT INTO audit_log (id, at, actor, action, subject, account_id, details, keep_until)"+
+			" VALUES ($1, 1, '', 'old', '', '', '{}', 1)", name))(t)
+		var changes sync.WaitGroup
+		for _, k := range keys {
+			changes.Go(func() {
+				if _, err := other.RestrictKey(f.ctx, k.ID, policy.StoredAddresses("192.0.2.1/32")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		_, err := f.RevokeKeys(f.ctx, p.Email)
+		changes.Wait()
+		wantNil(t, err)
 	}
 }

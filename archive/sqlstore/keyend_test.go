@@ -122,8 +122,8 @@ func testKeysEndWhileTheirUseIsRecorded(t *testing.T, f *fixture) {
 			}
 		})
 		revoked, err := f.RevokeKeys(f.ctx, p.Email)
+		recording.Wait()
 		wantNil(t, err)
 		equal(t, len(revoked), len(uses))
-		recording.Wait()
 	}
 }

@@ -87,8 +87,8 @@ func scalar[T any](row scanner) (v T, err error) {
 	return v, err
 }
 
-// write is transact for an administrative change: it also records the change in the audit log, and advances the Edition and the
-// Generation.
+// write is transact for an administrative change: it also records the change in the audit log, advances the Edition and the Generation,
+// and removes old entries of the log.
 func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
 	return s.writeWithin(ctx, writeLimit, do)
 }
@@ -103,7 +103,10 @@ func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ct
 		if err := s.record(ctx, tx, c); err != nil {
 			return err
 		}
-		return nextEdition(ctx, tx)
+		if err := nextEdition(ctx, tx); err != nil {
+			return err
+		}
+		return s.removeOldEntries(ctx, tx) // whose rows only the holder of the edition locks
 	})
 	if err != nil {
 		return err
@@ -112,8 +115,8 @@ func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ct
 	return nil
 }
 
-// nextEdition advances the Edition in the transaction of the change. Must be last: it locks the one edition row, so this order
-// cannot deadlock.
+// nextEdition advances the Edition in the transaction of the change. Must be last, but for rows that only its holder locks: it locks the
+// one edition row, so this order cannot deadlock.
 func nextEdition(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = changes + 1")
 	if err != nil {
