@@ -124,6 +124,7 @@ func planRemoval(ctx context.Context, q querier, kind, reference string) (*Remov
 			*below.ids = append(*below.ids, found...)
 		}
 	}
+	slices.Sort(r.Connections) // Reseal locks them in this order: in another one, both would wait for each other
 	slices.Sort(r.Keys)
 	r.Keys = slices.Compact(r.Keys) // a person of the account may have a key restricted to one of its workspaces
 	return r, nil

@@ -202,3 +202,17 @@ func testRemoveWhileInspecting(t *testing.T, f *fixture) {
 		equal(t, value(one(f.ctx, f.overview, scalar[int], "SELECT count(*) FROM staged_inspections"))(t), 0)
 	}
 }
+
+// Reseal locks connections in the order of their IDs. A removal in another order could deadlock with it.
+func testRemovalOrdersConnections(t *testing.T, f *fixture) {
+	f.account("acme", "pro")
+	for _, workspace := range []string{"first", "second"} {
+		f.workspace("acme", workspace)
+	}
+	var want []string
+	for i, workspace := range []string{"second", "first", "second"} {
+		c := value(f.AddConnection(f.ctx, "acme/"+workspace, fmt.Sprint("google ", i), serviceAccountJSON))(t)
+		want = append(want, c.ID)
+	}
+	equal(t, value(f.PlanRemoval(f.ctx, KindAccount, "acme"))(t).Connections, want)
+}

@@ -102,6 +102,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"a removed workspace takes everything below along", testRemoveWorkspace},
 		{"a removed account leaves nothing but its audit log", testRemoveAccount},
 		{"an account is removed while its keys change", testRemoveWhileKeysChange},
+		{"a removal takes connections in their order", testRemovalOrdersConnections},
 		{"keys end while their use is recorded", testKeysEndWhileTheirUseIsRecorded},
 		{"a connection is removed while its credentials change", testRemoveWhileCredentialsChange},
 		{"usage is replaced by account and read by day", testUsage},
