@@ -10,18 +10,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"sara/policy/redistest"
 )
 
 // patience bounds every wait: far above the usual duration, far below the test's timeout.
@@ -107,7 +107,19 @@ func findNginx(t *testing.T) string {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	return net.JoinHostPort("127.0.0.1", redistest.FreePort(t))
+	// Below the ephemeral ports: the kernel could give one of those to a connection before nginx starts.
+	const first, end, attempts = 10_000, 32_000, 100
+	var err error
+	for range attempts {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(end-first)))
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+	t.Fatalf("find a free port: %v", err)
+	return ""
 }
 
 // adapt copies a file of nginx/ with replacements, all of which must apply.

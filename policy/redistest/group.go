@@ -31,7 +31,7 @@ func StartCluster(tb testing.TB) (wait func() *Group) {
 	g := &Group{}
 	query := url.Values{}
 	for range masters {
-		bus := FreePort(tb)
+		bus := freePort(tb)
 		node := Single(tb, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", bus, "--cluster-node-timeout", "1000")
 		n := len(g.Nodes)
 		node.do("cluster", "addslotsrange", n*slots/masters, (n+1)*slots/masters-1)

@@ -52,14 +52,13 @@ func server(tb testing.TB, directives ...string) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		tb.Skip("redis-server is not installed")
 	}
-	s := &Server{tb: tb, dir: tb.TempDir(), port: FreePort(tb)}
+	s := &Server{tb: tb, dir: tb.TempDir(), port: freePort(tb)}
 	s.arguments = append([]string{"--bind", "127.0.0.1", "--port", s.port, "--dir", s.dir, "--save", "", "--appendonly", "no"}, directives...)
 	tb.Cleanup(s.end)
 	return s
 }
 
-// FreePort returns a port of 127.0.0.1 on which nothing listens, for a server of any kind.
-func FreePort(tb testing.TB) string {
+func freePort(tb testing.TB) string {
 	tb.Helper()
 	// Below the ports that the kernel gives to connections: between here and the start of the server, one of those could be taken.
 	const first, end, attempts = 10_000, 32_000, 100

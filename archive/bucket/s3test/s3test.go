@@ -8,17 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"sara/policy/redistest"
 )
 
 // The server's credentials. Start puts them in the environment, where clients look for them.
@@ -61,7 +61,7 @@ func Start(tb testing.TB) *Server {
 		return nil
 	})
 	dir := tb.TempDir()
-	s := &Server{addr: net.JoinHostPort("127.0.0.1", redistest.FreePort(tb)), folder: filepath.Join(dir, "buckets")}
+	s := &Server{addr: freeAddress(tb), folder: filepath.Join(dir, "buckets")}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		tb.Fatal(err)
 	}
@@ -69,6 +69,23 @@ func Start(tb testing.TB) *Server {
 	// next to the objects, compares the wrong tags.
 	s.run(tb, dir, program, "--port", s.addr, "--quiet", "posix", s.folder)
 	return s
+}
+
+func freeAddress(tb testing.TB) string {
+	tb.Helper()
+	// Below the ephemeral ports: the kernel could give one of those to a connection before the server starts.
+	const first, end, attempts = 10_000, 32_000, 100
+	var err error
+	for range attempts {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(end-first)))
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", addr); err == nil {
+			_ = listener.Close()
+			return addr
+		}
+	}
+	tb.Fatalf("find a free port: %v", err)
+	return ""
 }
 
 // run starts the server and waits until it answers.
