@@ -104,8 +104,8 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 	return kept, nil
 }
 
-// Linked follows symbolic links to a file, which may not exist yet, and returns any other file unchanged. Whoever replaces a file by renaming
-// another one would replace the link, and leave the data on another disk than the one that was meant for it.
+// Linked follows symbolic links to a file, which may not exist yet, and returns any other file unchanged. A rename onto a link would replace
+// the link, and leave the data on another disk than the one that was meant for it.
 func Linked(file string) string {
 	const most = 40 // like the operating system
 	for range most {
