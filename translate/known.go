@@ -86,15 +86,15 @@ func LostUntil(rows *Rows, window DateRange) Date {
 // ok is false if there are no such days.
 func UnclearDays(rows *Rows, asked, period DateRange, anchor Date) (unclear DateRange, ok bool) {
 	last := anchor - LongestLag // with figures, or published for certain
-	isUnknown := asked.Start > last
+	isUnclear := asked.Start > last
 	for i := range rows.Len() {
 		key := rows.Key(i)
 		if day, err := ParseDate(string(key[:min(len(key), len(time.DateOnly))])); err == nil && rows.metrics[i].Impressions > 0 {
-			last, isUnknown = max(last, day), true
+			last, isUnclear = max(last, day), true
 		}
 	}
 	unclear = DateRange{Start: max(last, period.Start-1) + 1, End: period.End}
-	return unclear, isUnknown && unclear.Start <= unclear.End
+	return unclear, isUnclear && unclear.Start <= unclear.End
 }
 
 // Unclear returns those of some days up to an anchor that the series does not explain either: an older one does not have the last of them.
