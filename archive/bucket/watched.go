@@ -6,13 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/policy/breaker"
 )
 
 // ErrUnavailable means that the circuit breaker of the store is open: operations failed repeatedly, so this one was not tried.
 var ErrUnavailable = errors.New("the object store failed repeatedly: its circuit breaker is open")
+
+const (
+	failuresToOpen = 3
+	// probePause is the time between probes while the breaker is open: the time after which requests see a recovered store.
+	probePause = 2 * time.Second
+)
 
 // WatchConfig configures a Watched.
 type WatchConfig struct {
@@ -33,7 +42,9 @@ type Watched struct {
 	bucket  Bucket
 	timeout time.Duration
 	idle    time.Duration
-	breaker breaker
+	log     *slog.Logger
+	breaker breaker.Breaker
+	used    atomic.Bool // successfully since the last tick of Watch
 	metrics *watchMetrics
 }
 
@@ -41,10 +52,10 @@ var _ Bucket = (*Watched)(nil)
 
 // NewWatched returns a Watched over a bucket.
 func NewWatched(b Bucket, c WatchConfig) (*Watched, error) {
-	w := &Watched{bucket: b, timeout: cmp.Or(c.Timeout, 5*time.Second), idle: cmp.Or(c.Idle, 10*time.Second)}
-	w.breaker.log = c.Log
-	if w.breaker.log == nil {
-		w.breaker.log = slog.New(slog.DiscardHandler)
+	w := &Watched{bucket: b, timeout: cmp.Or(c.Timeout, 5*time.Second), idle: cmp.Or(c.Idle, 10*time.Second), log: c.Log}
+	w.breaker = breaker.Breaker{Threshold: failuresToOpen, Pause: probePause, Now: time.Now, OnChange: w.noteOutage}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
 	w.metrics, err = newWatchMetrics(c.Registry, w)
@@ -52,15 +63,30 @@ func NewWatched(b Bucket, c WatchConfig) (*Watched, error) {
 }
 
 // Away returns why the store is not in use now; empty if it is in use.
-func (w *Watched) Away() string { return w.breaker.reason() }
+func (w *Watched) Away() string {
+	if failure := w.breaker.Failure(); failure != nil {
+		return failure.Error()
+	}
+	return ""
+}
+
+// noteOutage logs the beginning of an outage, or its end if there is no failure.
+func (w *Watched) noteOutage(failure error) {
+	if failure == nil {
+		w.log.Info("the object store of the archive works again")
+		return
+	}
+	w.log.Error("the object store of the archive fails: answers omit stored history", slog.Any("error", failure))
+}
 
 // Watch probes the store while nothing else uses it, until ctx ends, so that an outage shows before a request meets it.
 func (w *Watched) Watch(ctx context.Context) {
 	tick := time.NewTicker(w.idle)
 	defer tick.Stop()
 	for {
-		if w.breaker.sinceSuccess() >= w.idle {
+		if !w.used.Swap(false) {
 			_, _ = w.List(ctx, probePrefix) // its outcome is counted
+			w.used.Store(false)             // by anything else
 		}
 		select {
 		case <-tick.C:
@@ -113,7 +139,7 @@ func (w *Watched) Delete(ctx context.Context, name, revision string) error {
 
 // do runs one operation if the circuit breaker admits it.
 func (w *Watched) do(ctx context.Context, operation, name string, timeout time.Duration, run func(context.Context) error) error {
-	if !w.breaker.allow() {
+	if w.breaker.Admit() > 0 {
 		w.metrics.operations.WithLabelValues(operation, outcomeRefused).Inc()
 		return attempt(operation, name, ErrUnavailable)
 	}
@@ -131,14 +157,15 @@ func (w *Watched) do(ctx context.Context, operation, name string, timeout time.D
 	case outcomeError, outcomeTimeout:
 		w.metrics.failedAt.WithLabelValues(operation).SetToCurrentTime()
 		if isWrite(operation) {
-			w.breaker.inconclusive()
+			w.breaker.Inconclusive()
 			break
 		}
-		w.breaker.failed(err)
+		w.breaker.Failed(err)
 	case outcomeCanceled:
-		w.breaker.inconclusive()
+		w.breaker.Inconclusive()
 	default:
-		w.breaker.succeeded()
+		w.breaker.Succeeded()
+		w.used.Store(true)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -86,6 +87,11 @@ func Open(address string, step time.Duration) (Client, error) {
 	}
 	client.AddHook(patientHook{})
 	return client, nil
+}
+
+// IsAnswer reports whether Redis has answered a step that ended with err, if only that there is no value, or one of another program.
+func IsAnswer(err error) bool {
+	return err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
 // IsFull reports whether an error means that Redis refused a command or a script because its memory is full. No part of it was executed.

@@ -83,7 +83,7 @@ func TestFullRedisIsNotPaused(t *testing.T) {
 	limit("1")
 	c.do(t, upstream.request("p", narrow("full")), Filled)
 	c.settle()
-	if c.redis.pausedUntil.Load() != 0 {
+	if c.redis.breaker.Failure() != nil {
 		t.Error("Redis is paused")
 	}
 	newReplica(t, client, clock).do(t, upstream.request("p", narrow("before")), HitShared)
@@ -107,7 +107,7 @@ func TestCanceledStepDoesNotPauseRedis(t *testing.T) {
 	if n := c.metric(t, "redis_errors_total", ""); n != 0 {
 		t.Errorf("counted %v Redis errors", n)
 	}
-	if c.redis.pausedUntil.Load() != 0 {
+	if c.redis.breaker.Failure() != nil {
 		t.Error("Redis is paused")
 	}
 }

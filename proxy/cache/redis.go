@@ -14,6 +14,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/breaker"
 	"sara/policy/keyring"
 	"sara/policy/redisconn"
 	"sara/proxy/redisrows"
@@ -27,16 +28,18 @@ type limits struct {
 	lastLook      time.Duration // the end of a lookUp, see wait
 	patience      time.Duration // of a request with an unresponsive Redis
 	background    time.Duration // of steps that no request waits for
-	pause         time.Duration // without Redis after an error
 	held, renewal time.Duration // how long a lease lasts, and how often it is renewed
 }
 
 func limitsFor(patience time.Duration) limits {
 	return limits{
-		lookUp: patience * 6 / 10, lastLook: patience * 2 / 10, patience: patience, background: max(time.Second, patience), pause: time.Second,
+		lookUp: patience * 6 / 10, lastLook: patience * 2 / 10, patience: patience, background: max(time.Second, patience),
 		held: 2 * time.Second, renewal: 500 * time.Millisecond,
 	}
 }
+
+// redisPause is how long no step is tried after an error.
+const redisPause = time.Second
 
 // sharedStore is what the replicas share in Redis: entries, leases and fill events.
 type sharedStore struct {
@@ -55,8 +58,8 @@ type sharedStore struct {
 
 	longReads chan struct{} // holds a value for each request that reads long values
 
-	warnAfter   atomic.Int64 // the time of the next warning about copies that cannot be decrypted, in nanoseconds since 1970
-	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
+	breaker   breaker.Breaker
+	warnAfter atomic.Int64 // the time of the next warning about copies that cannot be decrypted, in nanoseconds since 1970
 }
 
 func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedStore, error) {
@@ -72,13 +75,16 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 		}
 	}
 	limits := limitsFor(cmp.Or(config.RedisPatience, defaultPatience))
-	return &sharedStore{
+	s := &sharedStore{
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limits,
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 		script:    seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), clearSize + keyring.StreamHead, longestAlong},
 		along:     !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
 		longReads: make(chan struct{}, maxLongReads()),
-	}, nil
+		breaker:   breaker.Breaker{Threshold: 1, Pause: redisPause, Now: now},
+	}
+	s.breaker.OnChange = s.noteOutage
+	return s, nil
 }
 
 func (s *sharedStore) close() {
@@ -99,7 +105,7 @@ func appendRedisKey(dst []byte, propertyID string, key []byte, suffix string) []
 
 // try runs a Redis step within a timeout, unless the circuit breaker is open. No caller depends on its success.
 func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ctx context.Context) error) {
-	if !s.mayTry() {
+	if s.breaker.Admit() > 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
@@ -107,40 +113,33 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 	s.settle(ctx, step(bounded))
 }
 
-// mayTry reports whether a Redis step may run; its error must then be passed to settle. It is a circuit breaker: after an
-// error no step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works. Setting the clock
-// back does not lengthen a pause.
-func (s *sharedStore) mayTry() bool {
-	until := s.pausedUntil.Load()
-	if until == 0 {
-		return true
-	}
-	now := s.now()
-	left := time.Duration(until - now.UnixNano())
-	return (left <= 0 || left > s.limits.pause) && s.pausedUntil.CompareAndSwap(until, now.Add(s.limits.pause).UnixNano())
-}
-
-// settle reports whether Redis answered a step, given the step's error and its caller's context.
+// settle ends a step that the circuit breaker admitted, given the step's error and its caller's context. It reports whether Redis
+// answered the step.
 func (s *sharedStore) settle(ctx context.Context, err error) bool {
 	switch {
-	case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // a value of another program
-		if s.pausedUntil.Load() != 0 && s.pausedUntil.Swap(0) != 0 {
-			s.log.Info("the cache uses Redis again")
-		}
+	case redisconn.IsAnswer(err):
+		s.breaker.Succeeded()
 		return true
-	case ctx.Err() != nil, errors.Is(err, errPaused):
-		return false // the caller left, or other steps failed: neither shows anything about Redis
-	case redisconn.IsFull(err):
-		s.metrics.redisErrors.Inc()
-		s.rows.Suspect() // it frees memory
+	case ctx.Err() != nil, errors.Is(err, errPaused): // the caller left, or other steps failed
+		s.breaker.Inconclusive()
 		return false
+	case redisconn.IsFull(err): // it answers
+		s.breaker.Succeeded()
+	default:
+		s.breaker.Failed(err)
 	}
 	s.metrics.redisErrors.Inc()
-	s.rows.Suspect()
-	if s.pausedUntil.Swap(s.now().Add(s.limits.pause).UnixNano()) == 0 {
-		s.log.Warn("the cache continues without Redis", "error", err)
-	}
+	s.rows.Suspect() // it frees memory
 	return false
+}
+
+// noteOutage logs the beginning of an outage of Redis, or its end if there is no failure.
+func (s *sharedStore) noteOutage(failure error) {
+	if failure == nil {
+		s.log.Info("the cache uses Redis again")
+		return
+	}
+	s.log.Warn("the cache continues without Redis", "error", failure)
 }
 
 // chooseBoth returns the newest entry that answers a lookup, and the newest of a query beside it, from the values of their keys.

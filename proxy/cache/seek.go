@@ -65,7 +65,7 @@ var errPaused = errors.New("another step with Redis has failed meanwhile")
 
 // seek reads the copies of a lookup, only as much of them as it needs, and takes the lease of its fill according to wish, in one command.
 func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, wish leaseWish) (found sought) {
-	if !s.mayTry() {
+	if s.breaker.Admit() > 0 {
 		return found
 	}
 	until := time.Now().Add(limit)
@@ -104,7 +104,7 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 // call makes a call, and appends the values of all keys except the lease's to memory. It reports whether the lease was taken. Values are
 // returned even if Redis refused to write the lease, or if a long one could not be read and counts as none: both are errors.
 func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, memory [][]byte) (values [][]byte, lease bool, err error) {
-	paused := s.pausedUntil.Load() // not 0 if this step is the one that probes Redis
+	isProbe := s.breaker.Failure() != nil
 	reply, err := s.wait(c, until)
 	if err != nil {
 		return nil, false, err
@@ -120,7 +120,7 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 			bytes = bytesOf(value)
 		case int64:
 			if err == nil {
-				err = s.beginLong(ctx, c, paused)
+				err = s.beginLong(ctx, c, isProbe)
 			}
 			if err == nil {
 				bytes, err = s.readLong(ctx, c.keys[i])
@@ -135,7 +135,7 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 }
 
 // beginLong waits for a call's turn to read long values. The turn ends with release.
-func (s *sharedStore) beginLong(ctx context.Context, c *seekCall, paused int64) error {
+func (s *sharedStore) beginLong(ctx context.Context, c *seekCall, isProbe bool) error {
 	if c.long {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (s *sharedStore) beginLong(ctx context.Context, c *seekCall, paused int64) 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if until := s.pausedUntil.Load(); until != 0 && until != paused {
+	if !isProbe && s.breaker.Failure() != nil {
 		return errPaused
 	}
 	return nil

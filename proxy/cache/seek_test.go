@@ -392,7 +392,7 @@ func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 	errs := make(chan error)
 	go func() {
 		call := c.redis.seeks.newCall()
-		err := c.redis.beginLong(t.Context(), call, 0)
+		err := c.redis.beginLong(t.Context(), call, false)
 		c.redis.release(call)
 		errs <- err
 	}()
@@ -407,7 +407,7 @@ func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	c.redis.longReads <- struct{}{}
-	if err := c.redis.beginLong(left, new(seekCall), 0); !errors.Is(err, context.Canceled) {
+	if err := c.redis.beginLong(left, new(seekCall), false); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who has left: %v", err)
 	}
 }

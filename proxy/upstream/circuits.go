@@ -146,7 +146,7 @@ func (p *passage) done(r result) {
 	default:
 		for _, probe := range p.probes {
 			if probe.circuit != nil {
-				probe.circuit.end(probe.number, inconclusive, now, 0)
+				probe.circuit.end(probe.number, inconclusive, now)
 			}
 		}
 	}
@@ -171,10 +171,10 @@ func (c *circuits) failed(p *passage, now time.Time) {
 		case probe.circuit == nil:
 			counts = counts && c.count(level(i), p.key, now)
 		case counts:
-			probe.circuit.end(probe.number, failure, now, openTime)
+			probe.circuit.end(probe.number, failure, now)
 			counts = false
 		default:
-			probe.circuit.end(probe.number, inconclusive, now, 0)
+			probe.circuit.end(probe.number, inconclusive, now)
 		}
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
+	"sara/policy/breaker"
 	"sara/policy/keyring"
 	"sara/policy/redisconn"
 )
@@ -21,8 +20,8 @@ const (
 	maxCooldown = 48 * time.Hour
 	// defaultRedisPatience bounds how long an unresponsive Redis may delay a request, here and in the response cache together.
 	defaultRedisPatience = 100 * time.Millisecond
-	// redisOpenTime is how long Redis is not used after an error.
-	redisOpenTime = time.Second
+	// redisPause is how long Redis is not used after an error.
+	redisPause = time.Second
 )
 
 // cooldowns are the sites that must not be queried because the upstream's quota for them is exhausted. They are kept in
@@ -34,13 +33,13 @@ type cooldowns struct {
 	redis   redisconn.Client   // nil: not shared
 	sealer  *keyring.Sealer    // of what is shared
 	timeout time.Duration      // of one step with Redis
-	breaker *breaker           // of Redis
+	breaker breaker.Breaker    // of Redis
 	errors  prometheus.Counter // of Redis steps; nil: not counted
 }
 
 func newCooldowns(cfg Config) *cooldowns {
-	onChange := func(isOpen bool) {
-		if isOpen {
+	noteOutage := func(failure error) {
+		if failure != nil {
 			cfg.Log.Warn("cooldowns are not shared: Redis does not answer")
 		} else {
 			cfg.Log.Info("cooldowns are shared over Redis again")
@@ -50,7 +49,7 @@ func newCooldowns(cfg Config) *cooldowns {
 		now: cfg.Now, errors: cfg.RedisErrors,
 		// The response cache spends up to six tenths of the patience before it fills, and nothing after that if Redis failed it.
 		timeout: cmp.Or(cfg.RedisPatience, defaultRedisPatience) * 4 / 10,
-		breaker: &breaker{host: "Redis", threshold: 1, openTime: redisOpenTime, now: cfg.Now, onChange: onChange, onRefuse: func() {}},
+		breaker: breaker.Breaker{Threshold: 1, Pause: redisPause, Now: cfg.Now, OnChange: noteOutage},
 	}
 	if cfg.Redis != nil && cfg.Keyring != nil {
 		c.redis, c.sealer = cfg.Redis, cfg.Keyring.Sealer(cooldownPurpose)
@@ -123,20 +122,19 @@ func (c *cooldowns) left(ctx context.Context, t Target) (time.Duration, *Error) 
 
 // try runs a step with Redis unless its circuit breaker is open. If a step fails, that cooldown is not shared.
 func (c *cooldowns) try(ctx context.Context, step func(context.Context) error) {
-	done, err := c.breaker.allow()
-	if err != nil {
+	if c.breaker.Admit() > 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err = step(bounded)
+	err := step(bounded)
 	switch {
-	case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"):
-		done(success)
+	case redisconn.IsAnswer(err):
+		c.breaker.Succeeded()
 	case ctx.Err() != nil: // the caller left
-		done(inconclusive)
+		c.breaker.Inconclusive()
 	default:
-		done(failure)
+		c.breaker.Failed(err)
 		if c.errors != nil {
 			c.errors.Inc()
 		}

@@ -161,14 +161,14 @@ func TestRedisOutageCostsOneStepASecond(t *testing.T) {
 	registry.MustRegister(c.errors)
 	steps := 0
 	try := func(err error) { c.try(t.Context(), func(context.Context) error { steps++; return err }) }
-	c.breaker.onChange = newCooldowns(Config{Now: clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}).breaker.onChange
+	c.breaker.OnChange = newCooldowns(Config{Now: clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}).breaker.OnChange
 	for _, step := range []struct {
 		advance time.Duration
 		err     error
 		steps   int
 	}{
-		{0, redis.Nil, 1}, {0, errors.New("refused"), 2}, {0, nil, 2}, {redisOpenTime - 1, nil, 2}, {1, errors.New("refused"), 3}, {0, nil, 3},
-		{redisOpenTime, nil, 4}, {0, nil, 5},
+		{0, redis.Nil, 1}, {0, errors.New("refused"), 2}, {0, nil, 2}, {redisPause - 1, nil, 2}, {1, errors.New("refused"), 3}, {0, nil, 3},
+		{redisPause, nil, 4}, {0, nil, 5},
 	} {
 		clock.advance(step.advance)
 		if try(step.err); steps != step.steps {

@@ -27,6 +27,15 @@ type breakerMetrics struct {
 	refused prometheus.Counter
 }
 
+// note counts a breaker that a failure has opened, or that has closed.
+func (m breakerMetrics) note(failure error) {
+	if failure != nil {
+		m.open.Inc()
+	} else {
+		m.open.Dec()
+	}
+}
+
 func newMetrics() *metrics {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_calls_total",

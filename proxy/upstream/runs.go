@@ -60,7 +60,7 @@ func (s *runs) fail(t circuitKey, site string, now time.Time) bool {
 		r.sites = append(r.sites, site)
 	}
 	if r.failures >= failuresToOpen && len(r.sites) >= s.sitesToOpen {
-		r.trip(now, openTime)
+		r.trip(now)
 	}
 	return true
 }

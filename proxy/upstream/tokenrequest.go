@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/jwt"
+
+	"sara/policy/breaker"
 )
 
 // request makes one request to the token endpoint, if its circuit breaker admits it. The credentials are dropped when it returns.
@@ -19,12 +21,20 @@ func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, erro
 	if err != nil {
 		return nil, &Error{Kind: Misconfigured, Message: err.Error()}
 	}
-	done, err := t.breaker(file).allow()
-	if err != nil {
-		return nil, err
+	b := t.breaker(file)
+	if wait := b.Admit(); wait > 0 {
+		t.metrics.token.refused.Inc()
+		return nil, openError("the token endpoint", wholeSeconds(wait))
 	}
 	token, err := t.send(ctx, file)
-	done(resultOf(err))
+	switch resultOf(err) {
+	case success:
+		b.Succeeded()
+	case failure:
+		b.Failed(err)
+	default:
+		b.Inconclusive()
+	}
 	return token, err
 }
 
@@ -37,7 +47,7 @@ func (t *tokens) credentials(ctx context.Context, acct Account) ([]byte, error) 
 
 // breaker finds or makes the circuit breaker of the endpoint that serves the credentials. It counts attempts; a failed
 // call makes maxAttempts of them.
-func (t *tokens) breaker(file credentials) *breaker {
+func (t *tokens) breaker(file credentials) *breaker.Breaker {
 	endpoint := t.url
 	if file.kind == ServiceAccount {
 		endpoint = file.tokenURI
@@ -46,7 +56,7 @@ func (t *tokens) breaker(file credentials) *breaker {
 	defer t.mu.Unlock()
 	b := t.breakers[endpoint]
 	if b == nil {
-		b = newBreaker("the token endpoint", failuresToOpen*maxAttempts, t.now, t.metrics.token)
+		b = &breaker.Breaker{Threshold: failuresToOpen * maxAttempts, Pause: openTime, Now: t.now, OnChange: t.metrics.token.note}
 		t.breakers[endpoint] = b
 	}
 	return b

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"sara/policy/breaker"
 	"sara/proxy/spans"
 )
 
@@ -52,7 +53,7 @@ type tokens struct {
 	entries map[connection]*entry // guarded by mu
 
 	// breakers are the circuit breakers of the token endpoints, by URL: Google's, and the configured one. guarded by mu.
-	breakers map[string]*breaker
+	breakers map[string]*breaker.Breaker
 }
 
 // connection names one set of credentials.
@@ -100,7 +101,7 @@ func newTokens(cfg Config, metrics *metrics) *tokens {
 		ctx:      ctx,
 		cancel:   cancel,
 		entries:  make(map[connection]*entry),
-		breakers: make(map[string]*breaker),
+		breakers: make(map[string]*breaker.Breaker),
 	}
 }
 

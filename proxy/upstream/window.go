@@ -45,7 +45,7 @@ func (w *window) fail(connection string, now time.Time) bool {
 	}
 	w.add(sample{now, connection, true})
 	if w.isFailing(now) {
-		w.trip(now, openTime)
+		w.trip(now)
 	}
 	return true
 }

@@ -296,29 +296,6 @@ func TestBreakerIgnoresCallsFromBeforeItOpened(t *testing.T) {
 	}
 }
 
-// The same for the breakers of a token endpoint and of Redis: late failures of calls already in flight do not keep them open.
-func TestLateFailuresDoNotKeepABreakerOpen(t *testing.T) {
-	var clock settable
-	b := &breaker{host: "the host", threshold: 2, openTime: openTime, now: clock.Now, onChange: func(bool) {}, onRefuse: func() {}}
-	var calls []func(result)
-	for range 4 {
-		done, err := b.allow()
-		if err != nil {
-			t.Fatal(err)
-		}
-		calls = append(calls, done)
-	}
-	calls[0](failure)
-	calls[1](failure)
-	for _, late := range calls[2:] {
-		clock.advance(openTime / 2)
-		late(failure)
-	}
-	if _, err := b.allow(); err != nil {
-		t.Errorf("after the open time: %v", err)
-	}
-}
-
 func TestTokenEndpointHasBreakerOfItsOwn(t *testing.T) {
 	u := newGuarded(t, ok(empty))
 	var down atomic.Bool

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 )
 
@@ -34,8 +33,8 @@ type circuit struct {
 	probe int       // the number of the last probe, from 1
 }
 
-// trip opens the circuit for d.
-func (c *circuit) trip(now time.Time, d time.Duration) { c.state, c.until = open, now.Add(d) }
+// trip opens the circuit.
+func (c *circuit) trip(now time.Time) { c.state, c.until = open, now.Add(openTime) }
 
 // wait returns how long a call that comes now is refused, in whole seconds; 0 if it would be admitted.
 func (c *circuit) wait(now time.Time) time.Duration {
@@ -46,7 +45,12 @@ func (c *circuit) wait(now time.Time) time.Duration {
 	case c.state == halfOpen:
 		return time.Second // the probe may end any moment
 	}
-	return time.Duration(math.Ceil(left.Seconds())) * time.Second
+	return wholeSeconds(left)
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) time.Duration {
+	return time.Duration(math.Ceil(d.Seconds())) * time.Second
 }
 
 // admit admits a call, and returns its number if it is the probe, else 0. A probe that has not ended after lease is no longer
@@ -61,17 +65,16 @@ func (c *circuit) admit(now time.Time, lease time.Duration) (probe int) {
 }
 
 // end ends a probe. The success of any probe closes the circuit; other results count only for the current probe.
-// reopen is how long the circuit stays open after a failure.
-func (c *circuit) end(probe int, r result, now time.Time, reopen time.Duration) {
+func (c *circuit) end(probe int, r result, now time.Time) {
 	switch {
 	case c.state == closed:
 	case r == success:
 		c.state = closed
 	case c.state != halfOpen || probe != c.probe:
 	case r == failure:
-		c.trip(now, reopen)
+		c.trip(now)
 	default:
-		c.trip(now, 0) // the next call is the probe
+		c.state, c.until = open, now // the next call is the probe
 	}
 }
 
@@ -81,68 +84,6 @@ func openError(host string, wait time.Duration) *Error {
 		Kind:       Unavailable,
 		Message:    fmt.Sprintf("%s failed repeatedly: its circuit breaker is open for another %v", host, wait),
 		RetryAfter: wait,
-	}
-}
-
-// A breaker is the circuit breaker of one host, which opens after consecutive failures. It is safe for concurrent use.
-type breaker struct {
-	host      string // as error messages name it
-	threshold int    // consecutive failures that open it
-	openTime  time.Duration
-	now       func() time.Time
-	onChange  func(isOpen bool) // called with mu held when it opens or closes
-	onRefuse  func()            // called for each refused call
-
-	mu       sync.Mutex
-	circuit  circuit // guarded by mu
-	failures int     // consecutive, while closed; guarded by mu
-}
-
-// newBreaker returns the breaker for a host.
-func newBreaker(host string, threshold int, now func() time.Time, m breakerMetrics) *breaker {
-	onChange := func(isOpen bool) {
-		if isOpen {
-			m.open.Inc()
-		} else {
-			m.open.Dec()
-		}
-	}
-	return &breaker{host: host, threshold: threshold, openTime: openTime, now: now, onChange: onChange, onRefuse: m.refused.Inc}
-}
-
-// allow admits a call, whose result must be reported to done, or returns the *Error to answer with.
-func (b *breaker) allow() (done func(result), err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.now()
-	if wait := b.circuit.wait(now); wait > 0 {
-		b.onRefuse()
-		return nil, openError(b.host, wait)
-	}
-	probe := b.circuit.admit(now, probeTime)
-	return func(r result) { b.done(probe, r) }, nil
-}
-
-// done ends a call; probe is 0 for one that was admitted while the breaker was closed. If it has opened since, the result of
-// such a call is too old to count.
-func (b *breaker) done(probe int, r result) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := b.circuit.state
-	switch {
-	case probe > 0:
-		b.circuit.end(probe, r, b.now(), b.openTime)
-	case before != closed || r == inconclusive:
-	case r == success:
-		b.failures = 0
-	default:
-		if b.failures++; b.failures >= b.threshold {
-			b.circuit.trip(b.now(), b.openTime)
-		}
-	}
-	if after := b.circuit.state; (before == closed) != (after == closed) {
-		b.failures = 0
-		b.onChange(after != closed)
 	}
 }
 
