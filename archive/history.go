@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"runtime/debug"
 	"slices"
 	"sort"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive/bucket"
+	"sara/policy/flight"
 	"sara/policy/lru"
 	"sara/translate"
 )
@@ -260,11 +260,7 @@ func getAll[T any](ctx context.Context, property string, months []monthObject, f
 			continue
 		}
 		group.Go(func() (err error) {
-			defer func() {
-				if p := recover(); p != nil {
-					err = &loadPanic{p, debug.Stack()}
-				}
-			}()
+			defer flight.Recover(&err)
 			if fetched[i], err = get(within, property, m); errors.As(err, &broken[i]) {
 				fetched[i], err = nil, nil
 			}
@@ -272,22 +268,12 @@ func getAll[T any](ctx context.Context, property string, months []monthObject, f
 		})
 	}
 	err = group.Wait()
-	if bug, ok := errors.AsType[*loadPanic](err); ok {
-		panic(bug)
-	}
+	flight.Repanic(err)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(broken, func(e *ObjectError) bool { return e == nil }), nil
 }
-
-// A loadPanic carries a panic from a goroutine of getAll, where it would end the process, to the caller, who can recover from it.
-type loadPanic struct {
-	value any
-	stack []byte
-}
-
-func (p *loadPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
 // DamagedReads returns how many times an object was needed but could not be used.
 func (h *History) DamagedReads() uint64 { return h.damagedReads.Load() }

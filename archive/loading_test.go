@@ -10,6 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"sara/archive/bucket"
+	"sara/policy/flight"
 	"sara/translate"
 )
 
@@ -53,8 +54,8 @@ func TestALoadThatTimesOutFailsForAll(t *testing.T) {
 	})
 }
 
-// If a caller leaves, or its time is over, its load ends with it: one of the others loads again.
-func TestALoadIsRepeatedIfItsCallerLeaves(t *testing.T) {
+// A caller who leaves, or whose time is over, does not end the load of the others.
+func TestALoadContinuesWhenItsCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -67,7 +68,7 @@ func TestALoadIsRepeatedIfItsCallerLeaves(t *testing.T) {
 			}
 		})
 		for i, err := range errs {
-			if first := i == 0; loads != 2 || first != errors.Is(err, context.DeadlineExceeded) || first != (err != nil) {
+			if first := i == 0; loads != 1 || first != errors.Is(err, context.DeadlineExceeded) || first != (err != nil) {
 				t.Errorf("caller %d gets %v after %d loads", i, err, loads)
 			}
 		}
@@ -89,7 +90,7 @@ func TestAPanicOfALoadReachesTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if bug, ok := recover().(*loadPanic); !ok || bug.value != "out of range" {
+		if bug, ok := recover().(*flight.Panic); !ok || bug.Value != "out of range" {
 			t.Errorf("the caller recovers %v", bug)
 		}
 	}()

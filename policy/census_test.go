@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sara/policy/flight"
 )
 
 // guess tries unknown keys, each from an address of its own.
@@ -207,7 +209,7 @@ func TestPanicOfTheListingFailsOneQuery(t *testing.T) {
 	w.directory.set(func() { w.directory.bug = "a bug" })
 	func() {
 		defer func() {
-			if bug, ok := recover().(*loadPanic); !ok || bug.value != "a bug" {
+			if bug, ok := recover().(*flight.Panic); !ok || bug.Value != "a bug" {
 				t.Errorf("recovered %v", bug)
 			}
 		}()

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sara/policy/flight"
 )
 
 const (
@@ -90,9 +91,7 @@ func (f *keyFinder) get(ctx context.Context, hash Hash, address string, version 
 			err = ctx.Err()
 		}
 	}
-	if bug, isBug := errors.AsType[*loadPanic](err); isBug {
-		panic(bug)
-	}
+	flight.Repanic(err)
 	switch {
 	case err == nil:
 		return l.answer.value, l.answer.err
@@ -205,7 +204,7 @@ func (f *keyFinder) answer(batch []*keyLookup) {
 }
 
 func (f *keyFinder) settle(l *keyLookup, begun time.Time, keys map[Hash]Key, err error) {
-	if _, isBug := errors.AsType[*loadPanic](err); isBug {
+	if _, isBug := errors.AsType[*flight.Panic](err); isBug {
 		l.err = err
 		return
 	}
@@ -233,11 +232,7 @@ func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
 func (f *keyFinder) query(begun time.Time, batch []*keyLookup, hashes []Hash) (keys map[Hash]Key, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), lookupTimeout)
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = &loadPanic{value: p, stack: debug.Stack()}
-		}
-	}()
+	defer flight.Recover(&err)
 	if f.plan.isDue() {
 		f.takeCensus(ctx, begun, batch[0].version)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sara/policy/flight"
 )
 
 // keyTexts returns n different texts with the form of keys.
@@ -236,7 +238,7 @@ func TestPanicOfTheDirectoryFailsItsQueryOnly(t *testing.T) {
 	w.directory.set(func() { w.directory.bug = "a bug" })
 	func() {
 		defer func() {
-			if bug, ok := recover().(*loadPanic); !ok || bug.value != "a bug" {
+			if bug, ok := recover().(*flight.Panic); !ok || bug.Value != "a bug" {
 				t.Errorf("recovered %v", bug)
 			}
 		}()

@@ -2,20 +2,23 @@ package policy
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	"sara/policy/flight"
 )
 
 // A cache answers one kind of lookup. Concurrent lookups of one key share one call of the directory (singleflight). The call has
 // a context of its own, so that a caller that gives up does not fail the others.
 type cache[K comparable, V any] struct {
 	answers[K, V]
-	load    func(context.Context, K) (V, error)
-	flights singleflight.Group
+	load  func(context.Context, K) (V, error)
+	calls flight.Group[versioned[K], answer[V]]
+}
+
+// A versioned key is looked up once at a time: an answer that was read before a change must not be used after it.
+type versioned[K comparable] struct {
+	key     K
+	version version
 }
 
 func newCache[K comparable, V any](now func() time.Time, ttl time.Duration, size int,
@@ -50,47 +53,15 @@ func (c *cache[K, V]) get(ctx context.Context, key K, version version) (V, error
 }
 
 // fill waits for the running call for key and version, and starts it if there is none.
-func (c *cache[K, V]) fill(ctx context.Context, key K, version version) (answer[V], error) {
-	// %#v quotes strings, so different keys never share a flight.
-	done := c.flights.DoChan(fmt.Sprintf("%v %#v", version, key), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+func (c *cache[K, V]) fill(ctx context.Context, key K, of version) (answer[V], error) {
+	return c.calls.Do(ctx, versioned[K]{key, of}, func(ctx context.Context) (answer[V], error) {
+		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
-		return c.refresh(ctx, key, version)
+		begun := c.now()
+		if a, ok := c.begin(begun, key, of); ok {
+			return a, nil
+		}
+		value, err := c.load(ctx, key)
+		return c.finish(begun, key, of, value, err)
 	})
-	select {
-	case result := <-done:
-		if bug, ok := errors.AsType[*loadPanic](result.Err); ok {
-			panic(bug)
-		}
-		if result.Err != nil {
-			return answer[V]{}, result.Err
-		}
-		return result.Val.(answer[V]), nil
-	case <-ctx.Done():
-		return answer[V]{}, ctx.Err()
-	}
 }
-
-// refresh asks the directory and caches the answer. If the directory fails, it returns the cached answer while that is usable.
-func (c *cache[K, V]) refresh(ctx context.Context, key K, version version) (a answer[V], err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &loadPanic{value: p, stack: debug.Stack()}
-		}
-	}()
-	begun := c.now()
-	if a, ok := c.begin(begun, key, version); ok {
-		return a, nil
-	}
-	value, err := c.load(ctx, key)
-	return c.finish(begun, key, version, value, err)
-}
-
-// A loadPanic carries a panic of load from the singleflight goroutine to the callers that wait for it, who can recover from
-// it. In that goroutine it would end the process.
-type loadPanic struct {
-	value any
-	stack []byte
-}
-
-func (p *loadPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
