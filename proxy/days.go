@@ -69,26 +69,36 @@ func (s *Server) readSeries(ctx context.Context, c *call, q *reportRequest) erro
 }
 
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy covers them: zeros would say
-// that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not: the note names the
-// days.
-func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found) (note string) {
+// that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not: clarify returns
+// the first of the days, which stay unclear; 0: there are none.
+func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found) translate.Date {
 	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil {
-		return ""
+		return 0
 	}
 	unclear, ok := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
 	if !ok {
-		return ""
+		return 0
 	}
 	known, _ := s.knownDays(ctx, c, false)
 	if unclear = known.Unclear(unclear, c.window.Anchor); unclear.Days() == 0 || s.readSeries(ctx, c, q) == nil {
-		return ""
+		return 0
 	}
-	return translate.UnclearNote(unclear)
+	return unclear.Start
+}
+
+// lateDays returns what a copy of the series shows about the last days: the first that is not published, and the first that the copy is too old
+// to have. The latter does not concern a filtered series, whose own rows may have figures of it: see clarify.
+func (q *reportRequest) lateDays(anchor translate.Date) (unpublished, unclear translate.Date) {
+	if q.report.By() != translate.ByDate {
+		unclear = q.known.UnclearFrom(anchor)
+	}
+	return q.known.Unpublished(anchor), unclear
 }
 
 // prepare plans the fetches, and reads the archive's part of them.
 func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archivePart, error) {
-	sources := translate.Sources{Site: c.property.Site, Window: q.window, Unpublished: q.known.Unpublished(c.window.Anchor), NoGrids: q.noGrids}
+	sources := translate.Sources{Site: c.property.Site, Window: q.window, NoGrids: q.noGrids}
+	sources.Unpublished, sources.Unclear = q.lateDays(c.window.Anchor)
 	var damage *archive.DamageError
 	if q.report.NeedsInventory(c.params, q.window) {
 		var err error
@@ -172,7 +182,7 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 	}
 	switch {
 	case q.window == planned:
-		part.origin.Gaps.Unpublished = q.known.Unpublished(c.window.Anchor)
+		part.origin.Gaps.Unpublished, part.origin.Gaps.Unclear = q.lateDays(c.window.Anchor)
 		return part, c.params.CheckComparable(part.origin.Gaps)
 	case q.usesCopy():
 		return nil, errPlanOutdated

@@ -147,13 +147,14 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 		return reply{}, err
 	}
 	defer part.release() // another one, if the live days have moved
-	s.noteAge(c, q, part, found)
-	if unclear == "" {
-		return s.buildAnswer(ctx, c, q, part, found, status)
+	if unclear != 0 {
+		part.origin.Gaps.Unclear = unclear
 	}
-	part.note(unclear)
+	s.noteAge(c, q, part, found)
 	r, err := s.buildAnswer(ctx, c, q, part, found, status)
-	r.maxAge = mustRevalidate // the next answer may know more
+	if part.origin.Gaps.Unclear != 0 {
+		r.maxAge = mustRevalidate // the next answer may know more
+	}
 	return r, err
 }
 

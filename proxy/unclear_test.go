@@ -177,3 +177,70 @@ func TestTimeseriesFiltered200WhileTheSeriesHangs(t *testing.T) {
 		t.Errorf("%d calls", made)
 	}
 }
+
+// A copy of the day before does not show the anchor's day: tables count it, with a note, and movers compare the other days.
+func TestEveryPerformanceEndpoint200YesterdaysCopyLacksTheAnchor(t *testing.T) {
+	t.Parallel()
+	const unclear = "Search Console may not have published 2026-11-20 yet."
+	for _, published := range []string{"2026-11-19", "2026-11-20"} {
+		w := late(t, "2026-11-19")
+		w.get("pro", w.path("main", "/summary")).ok(t)
+		w.setClock("2026-11-22T08:30:00Z") // half an hour into the day after, in Pacific time
+		w.must(w.sim.SetPublished(mainSite, published))
+		ask := func(endpoint string, more ...string) response {
+			return w.get("pro", w.path("main", endpoint), append([]string{"date_range", "last_7d"}, more...)...).ok(t)
+		}
+		o := w.oracle()
+		r := ask("/queries", "limit", "1000")
+		wantNote(t, r, unclear)
+		wantRows(t, "queries", r.rows(), "key", o.ask(t, mainSite, "query", "2026-11-14", published, 1000))
+		w.wantMaxAge(t, "private, max-age=0", r)
+		moved := ask("/movers/queries")
+		wantNote(t, moved, unclear, "1 of 7 days is missing on one side: both periods are compared over the other 6.")
+		gainers, losers := naiveMovers(o.ask(t, mainSite, "query", "2026-11-14", "2026-11-19", 25000),
+			o.ask(t, mainSite, "query", "2026-11-07", "2026-11-12", 25000), 0, 10)
+		wantMovers(t, "gainers", moved.data()["gainers"], gainers)
+		wantMovers(t, "losers", moved.data()["losers"], losers)
+		calls := w.calls(func() {
+			moved = w.get("pro", w.path("main", "/movers/pages"), "start_date", "2026-11-20", "end_date", "2026-11-20").ok(t)
+			wantNote(t, moved, unclear)
+			wantMovers(t, "gainers of no day", moved.data()["gainers"], nil)
+			wantNote(t, w.get("pro", w.path("main", "/queries"), "start_date", "2026-11-13", "end_date", "2026-11-19").ok(t))
+		})
+		if calls != 1 {
+			t.Errorf("%d calls, want that of the earlier week", calls)
+		}
+		ask("/timeseries")
+		var want []string
+		if published == "2026-11-19" {
+			want = []string{"Search Console has not published 2026-11-20 yet."}
+		}
+		wantNote(t, ask("/queries"), want...)
+	}
+}
+
+// A comparison of filtered figures leaves out the days that may not be published.
+func TestSummaryFiltered200ComparesWhileTheSeriesFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	filtered := series(nil, "2026-11-06", "2026-11-17", "")
+	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if !bytes.Contains(body, []byte("dimensionFilterGroups")) {
+			rw.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		filtered(rw, r)
+	})
+	r := w.get("pro", w.path("main", "/summary"), "date_range", "last_7d", "compare", "previous_period",
+		"filters", filtersOf("query", "contains", "e")).ok(t)
+	wantNote(t, r, "Search Console may not have published 2026-11-18 and 2026-11-19 yet.", lateTwice)
+	for _, side := range []string{"totals", "previous"} {
+		if clicks := r.data()[side].(map[string]any)["clicks"]; clicks != 50.0 {
+			t.Errorf("%s: %v clicks, want those of five days", side, clicks)
+		}
+	}
+}

@@ -98,16 +98,22 @@ func (p *Params) counterpart(day Date) Date {
 // that are compared, those whose counterpart is known too (like with like). Day i of the period is compared with day i of the previous
 // period, and a date with the same date of the year before.
 func (p *Params) counted(g Gaps) []DateRange {
-	if len(g.Missing) == 0 && !g.unpublished(p.Period.End) {
+	if len(g.Missing) == 0 && !p.leavesOut(p.Period.End, g) {
 		return []DateRange{p.Period.DateRange} // most answers have no gaps, and a range has up to years of days
 	}
 	var counted []DateRange
 	for day := p.Period.Start; day <= p.Period.End; day++ {
-		if !g.has(day) && (!p.Compares() || !g.has(p.counterpart(day))) {
+		if !p.leavesOut(day, g) && (!p.Compares() || !p.leavesOut(p.counterpart(day), g)) {
 			counted = withDay(counted, day)
 		}
 	}
 	return counted
+}
+
+// leavesOut reports whether an answer does not count a day, because nothing is known about it. A day that may not be published counts unless
+// the answer compares: a zero would read as a loss.
+func (p *Params) leavesOut(day Date, g Gaps) bool {
+	return g.has(day) || p.Compares() && g.unclear(day)
 }
 
 // previous returns the days of the other period that belong to counted days. Two days may have the same counterpart, which counts

@@ -11,6 +11,7 @@ import (
 // value is none.
 type Gaps struct {
 	Unpublished Date   // the first day that the upstream has not published yet; 0: it has published all
+	Unclear     Date   // the first day of which nothing shows whether the upstream has published it; 0: none. It counts, but not in a comparison
 	Missing     []Date // days that neither the upstream nor the archive has, in order
 	Damaged     []Date // those of Missing that the archive has, but cannot read
 	Archived    bool   // days that the upstream has are missing too: both periods of movers come from the archive
@@ -32,6 +33,8 @@ func (g Gaps) has(day Date) bool {
 
 func (g Gaps) unpublished(day Date) bool { return g.Unpublished != 0 && day >= g.Unpublished }
 
+func (g Gaps) unclear(day Date) bool { return g.Unclear != 0 && day >= g.Unclear }
+
 // published returns the days of a range that the upstream has published.
 func (g Gaps) published(r DateRange) DateRange {
 	if g.unpublished(r.End) {
@@ -48,15 +51,15 @@ func countDays(ranges []DateRange) (n int) {
 }
 
 // CheckComparable refuses to compare two periods that have no known day in common: zeros would read as days without traffic.
-// A period that begins on a day that is not published yet is not an error: its figures will come.
+// A period that begins on a day that is not published yet, or may not be, is not an error: its figures will come.
 func (p *Params) CheckComparable(g Gaps) error {
-	if !p.Compares() || g.unpublished(p.Period.Start) || len(p.counted(g)) > 0 {
+	if !p.Compares() || g.unpublished(p.Period.Start) || g.unclear(p.Period.Start) || len(p.counted(g)) > 0 {
 		return nil
 	}
 	known := func(r DateRange) string {
 		var days []Date
 		for day := r.Start; day <= r.End; day++ {
-			if !g.has(day) {
+			if !p.leavesOut(day, g) {
 				days = append(days, day)
 			}
 		}
@@ -82,8 +85,10 @@ func (p *Params) notes(g Gaps) []string {
 			notes = append(notes, fmt.Sprintf("%d %s %s and not counted: %s.", n, oneOrMore(n, "day is", "days are"), gap.what, JoinDays(gap.days)))
 		}
 	}
-	if unpublished := p.unpublished(g); len(unpublished) > 0 {
+	if unpublished := p.daysFrom(g.Unpublished); len(unpublished) > 0 {
 		notes = append(notes, "Search Console has not published "+joinWords(unpublished)+" yet.")
+	} else if unclear := p.daysFrom(g.Unclear); len(unclear) > 0 {
+		notes = append(notes, "Search Console may not have published "+joinWords(unclear)+" yet.")
 	}
 	if !p.Compares() {
 		return notes
@@ -103,12 +108,12 @@ func oneOrMore(n int, one, several string) string {
 	return several
 }
 
-// unpublished returns the days of the period that the upstream has not published.
-func (p *Params) unpublished(g Gaps) (days []string) {
-	if g.Unpublished == 0 {
+// daysFrom returns the days of the period from a day on; none for 0.
+func (p *Params) daysFrom(from Date) (days []string) {
+	if from == 0 {
 		return nil
 	}
-	for day := max(p.Period.Start, g.Unpublished); day <= p.Period.End; day++ {
+	for day := max(p.Period.Start, from); day <= p.Period.End; day++ {
 		days = append(days, day.String())
 	}
 	return days

@@ -25,6 +25,8 @@ func TestCountedEqualsSlowReference(t *testing.T) {
 		var g Gaps
 		if random.IntN(2) == 0 {
 			g.Unpublished = p.Period.End - Date(random.IntN(4))
+		} else if random.IntN(2) == 0 {
+			g.Unclear = p.Period.End - Date(random.IntN(4))
 		}
 		for day := min(p.Previous().Start, p.Period.Previous().Start); day <= p.Period.End; day++ {
 			if random.IntN(3) == 0 {
@@ -39,7 +41,7 @@ func TestCountedEqualsSlowReference(t *testing.T) {
 		if got := listed(p.previous(counted, g)); p.Compares() && !slices.Equal(got, wantPrevious) {
 			t.Fatalf("%v without %v counts %v before, want %v", p.Period, g, got, wantPrevious)
 		}
-		waits := g.Unpublished != 0 && p.Period.Start >= g.Unpublished
+		waits := g.Unpublished != 0 && p.Period.Start >= g.Unpublished || g.Unclear != 0 && p.Period.Start >= g.Unclear
 		if err := p.CheckComparable(g); (err != nil) != (p.Compares() && len(want) == 0 && !waits) {
 			t.Fatalf("%v without %v: %v", p.Period, g, err)
 		}
@@ -50,7 +52,7 @@ func TestCountedEqualsSlowReference(t *testing.T) {
 // slowCounted counts days by their names: of the year before, the same month and day, and 02-28 for a 02-29.
 func slowCounted(p *Params, g Gaps) (counted, before []Date) {
 	known := func(day Date) bool {
-		return !slices.Contains(g.Missing, day) && (g.Unpublished == 0 || day < g.Unpublished)
+		return !slices.Contains(g.Missing, day) && (g.Unpublished == 0 || day < g.Unpublished) && (!p.Compares() || g.Unclear == 0 || day < g.Unclear)
 	}
 	folded := func(day Date, years int) string {
 		year, rest, _ := strings.Cut(day.String(), "-")
@@ -98,7 +100,7 @@ func wantNotes(t *testing.T, p *Params, g Gaps, days, counted int) {
 	t.Helper()
 	text := strings.Join(p.notes(g), "\n")
 	for day := p.Period.Start; day <= p.Period.End; day++ {
-		if g.has(day) && !slices.Contains(g.Missing, day) && !strings.Contains(text, day.String()) {
+		if (g.has(day) || g.unclear(day)) && !slices.Contains(g.Missing, day) && !strings.Contains(text, day.String()) {
 			t.Fatalf("no note names %s: %s", day, text)
 		}
 	}
@@ -128,6 +130,10 @@ func TestNotesOfGaps(t *testing.T) {
 	f(period("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-19")}, "Search Console has not published 2026-11-19 yet.")
 	f(period("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-18")}, "Search Console has not published 2026-11-18 and 2026-11-19 yet.")
 	f(period("2026-11-18", "2026-11-19"), Gaps{Unpublished: day("2026-11-15")}, "Search Console has not published 2026-11-18 and 2026-11-19 yet.")
+	f(period("2026-11-13", "2026-11-18"), Gaps{Unclear: day("2026-11-19")})
+	f(period("2026-11-13", "2026-11-19"), Gaps{Unclear: day("2026-11-19")}, "Search Console may not have published 2026-11-19 yet.")
+	f(compared("2026-11-13", "2026-11-19"), Gaps{Unclear: day("2026-11-18")}, "Search Console may not have published 2026-11-18 and 2026-11-19 yet.",
+		"2 of 7 days are missing on one side: both periods are compared over the other 5.")
 	f(period("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-17")},
 		"Search Console has not published 2026-11-17, 2026-11-18 and 2026-11-19 yet.")
 	f(compared("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-18")},

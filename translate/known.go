@@ -106,13 +106,13 @@ func (k KnownDays) Unclear(days DateRange, anchor Date) DateRange {
 	return DateRange{Start: max(days.Start, k.Published(anchor)+1), End: days.End}
 }
 
-// UnclearNote says that days may be missing, because nothing shows whether the upstream has published them.
-func UnclearNote(days DateRange) string {
-	var names []string
-	for day := days.Start; day <= days.End; day++ {
-		names = append(names, day.String())
+// UnclearFrom returns the first day up to an anchor that the series is too old to have, if a newer one may show that it is not published; 0:
+// there is none.
+func (k KnownDays) UnclearFrom(anchor Date) Date {
+	if next := k.asked.End + 1; k.steady && k.last == k.asked.End && next <= anchor {
+		return next
 	}
-	return "Search Console may not have published " + joinWords(names) + " yet."
+	return 0
 }
 
 // Bounds returns the first and the last day with figures; ok is false if none has any.

@@ -145,16 +145,20 @@ func TestDaysThatASeriesDoesNotExplain(t *testing.T) {
 	for name, c := range map[string]struct {
 		known KnownDays
 		left  int
+		old   bool // it may not show that the anchor's day is not published
 	}{
-		"none":                                 {KnownDays{}, 4},
-		"today's":                              {series(anchor, anchor), 0},
-		"today's, without figures":             {KnownDays{asked: asked}, 0},
-		"yesterday's":                          {series(anchor-1, anchor-1), 1},
-		"yesterday's, without the day before":  {series(anchor-1, anchor-2), 0},
-		"yesterday's, of a site with few days": {sparse, 3},
+		"none":                                 {KnownDays{}, 4, false},
+		"today's":                              {series(anchor, anchor), 0, false},
+		"today's, without figures":             {KnownDays{asked: asked}, 0, false},
+		"yesterday's":                          {series(anchor-1, anchor-1), 1, true},
+		"yesterday's, without the day before":  {series(anchor-1, anchor-2), 0, false},
+		"yesterday's, of a site with few days": {sparse, 3, false}, // the day counts as one without traffic
 	} {
 		if left := c.known.Unclear(DateRange{Start: anchor - 3, End: anchor}, anchor); left.End != anchor || left.Days() != c.left {
 			t.Errorf("%s: %s to %s is left, want %d days", name, left.Start, left.End, c.left)
+		}
+		if from := c.known.UnclearFrom(anchor); from != 0 != c.old || c.old && from != anchor {
+			t.Errorf("%s: unclear from %s", name, from)
 		}
 	}
 }

@@ -51,6 +51,7 @@ type Sources struct {
 	Site        string // the property's full upstream string
 	Window      Window
 	Unpublished Date   // as in Gaps
+	Unclear     Date   // as in Gaps
 	Missing     []Date // days of the span that the archive lacks; only of reports for which NeedsInventory
 	NoGrids     bool   // because one was full
 }
@@ -78,7 +79,7 @@ func (r Report) IsSeries(conditions []Condition) bool { return r.by == ByDate &&
 // Plan returns the rows that AppendHead needs, in its order: one set, or for the movers one for the period and one for the previous
 // period, or none if there is no day to compare or to count. conditions are the expanded filters, which the archive does not support.
 func (r Report) Plan(p *Params, s Sources, conditions []Condition) Plan {
-	gaps := Gaps{Unpublished: s.Unpublished}
+	gaps := Gaps{Unpublished: s.Unpublished, Unclear: s.Unclear}
 	switch r.kind {
 	case summary, timeseries:
 		return Plan{Fetches: seriesFetch(p, s, conditions).orNone(), Gaps: gaps}
@@ -165,7 +166,7 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 	span, live := p.Span(), s.Window.LiveStart
 	beyond := DateRange{Start: span.Start, End: min(span.End, live-1)} // the days that only the archive may have
 	stored := false
-	gaps := Gaps{Unpublished: s.Unpublished}
+	gaps := Gaps{Unpublished: s.Unpublished, Unclear: s.Unclear}
 	if beyond.Days() > 0 {
 		archived := Gaps{Missing: s.Missing}
 		for day := beyond.Start; day <= beyond.End; day++ {
