@@ -133,26 +133,31 @@ func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *
 // errPlanOutdated means that a report needs rows other than planned, because more is known by now: it is planned again.
 var errPlanOutdated = errors.New("the plan of the report is outdated")
 
-// checkPlan returns errPlanOutdated, which ends a fill before its call, if the query asks for days that a copy of the series shows as
-// unpublished. Such a copy has reached memory since the report was planned, for example from Redis together with the rows. The query of
+// checkPlan returns errPlanOutdated, which ends a fill before its call, if a copy of the series shows other days as published than the query
+// asks for. Such a copy has reached memory since the report was planned, for example from Redis together with the rows. The query of
 // the series itself always passes.
-func (s *Server) checkPlan(ctx context.Context, c *call, q *translate.Query) error {
-	if q.Dimension == translate.ByDate && len(q.Conditions) == 0 {
+func (s *Server) checkPlan(ctx context.Context, c *call, f *translate.Fetch) error {
+	if f.Upstream.Dimension == translate.ByDate && len(f.Upstream.Conditions) == 0 {
 		return nil
 	}
 	known, _ := s.knownDays(ctx, c, false)
-	if from := known.Unpublished(c.window.Anchor); from != 0 && q.Range.End >= from {
+	if f.Upstream.Range.End != f.PublishedEnd(known.Unpublished(c.window.Anchor)) {
 		return errPlanOutdated
 	}
 	return nil
 }
 
-// contradicted reports whether rows may have figures of days that the copy of the series shows as unpublished: rows that are newer than
-// the copy, since the upstream may have published those days in between.
-func (q *reportRequest) contradicted(found []cache.Found, anchor translate.Date) bool {
-	unpublished := q.known.Unpublished(anchor)
+// contradicted reports whether rows may have other days than the copy of the series shows as published: rows that are newer than the copy
+// may have more, since the upstream may have published those in between, and rows that were planned with an older copy lack some.
+func (q *reportRequest) contradicted(c *call, found []cache.Found) bool {
+	unpublished := q.known.Unpublished(c.window.Anchor)
 	for i, f := range found {
-		if unpublished != 0 && f.Entry != nil && q.fetches[i].Upstream.Range.End >= unpublished && f.Entry.Filled().After(q.knownAt) {
+		if f.Entry == nil {
+			continue
+		}
+		asked, published := q.fetches[i].Upstream.Range.End, q.fetches[i].PublishedEnd(unpublished)
+		lacking := translate.DateRange{Start: asked + 1, End: published}
+		if asked > published && f.Entry.Filled().After(q.knownAt) || slices.ContainsFunc(c.params.Covered(), lacking.Overlaps) {
 			return true
 		}
 	}
@@ -168,7 +173,7 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 	case q.report.NeedsDays(): // the fetches were planned with what was known
 	case q.usesCopy():
 		q.known, q.knownAt = s.knownDays(ctx, c, false)
-		if q.contradicted(found, c.window.Anchor) {
+		if q.contradicted(c, found) {
 			return nil, errPlanOutdated
 		}
 	case len(found) > 0 && found[0].Entry != nil:

@@ -31,7 +31,7 @@
 //     on others (proxy/cache/fill.go, Cache.fill).
 //  9. If the table is expected to be small, the fill asks for all of its rows (tablesizes.go, tableSizes.enlarged). It waits for its share
 //     of the memory, and fails if that does not become free in time (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go,
-//     Budget.Acquire). If a newer copy of the daily series shows that days of the query are not published, the request is planned again
+//     Budget.Acquire). If a newer copy of the daily series shows other days as published, the request is planned again
 //     (days.go, Server.checkPlan). The fill goes through the gateway (fills.go, fill.ask; proxy/upstream/gateway.go,
 //     Gateway.ChargedQuery), which refuses at once while a circuit breaker of the property, its connection or the whole upstream is open
 //     (proxy/upstream/circuits.go, circuits.allow), charges the live call (fromupstream.go, liveCallReservation.Take), and calls Search

@@ -49,6 +49,7 @@ type fill struct {
 	server *Server
 	call   *call
 	query  translate.Query
+	fetch  *translate.Fetch
 	calls  *liveCallReservation
 	grant  *fillbudget.Grant
 	waits  atomic.Bool // for its memory
@@ -56,10 +57,10 @@ type fill struct {
 	cooldown cache.Along // of the property's site
 }
 
-// setFill sets the fill of a query, which may get more rows than that asks for.
-func (s *Server) setFill(f *fill, c *call, q translate.Query, calls *liveCallReservation) {
-	f.server, f.call, f.query, f.calls = s, c, q, calls
-	f.cooldown.Key = s.config.Upstream.CooldownKey(q.Site)
+// setFill sets the fill of a fetch, which may get more rows than its query asks for.
+func (s *Server) setFill(f *fill, c *call, fetch *translate.Fetch, calls *liveCallReservation) {
+	f.server, f.call, f.query, f.fetch, f.calls = s, c, *fetch.Upstream, fetch, calls
+	f.cooldown.Key = s.config.Upstream.CooldownKey(f.query.Site)
 }
 
 // reserve waits for the memory of the fill, and decides how many rows to ask for. No live call is charged before.
@@ -81,7 +82,7 @@ func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 // run calls the upstream, and keeps no more memory reserved than the rows take.
 func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
 	defer recoverPanic(&err)
-	if err := f.server.checkPlan(ctx, f.call, &f.query); err != nil {
+	if err := f.server.checkPlan(ctx, f.call, f.fetch); err != nil {
 		return nil, err
 	}
 	rows, err = f.ask(ctx)

@@ -352,3 +352,24 @@ func TestQueriesAndTimeseries200KnowTheCopyOfAnotherReplica(t *testing.T) {
 	r = third.wantCacheStatus(t, "miss", 1, w.path("main", "/timeseries"), "date_range", "last_7d", "filters", filtersOf("query", "contains", "e"))
 	wantNote(t, r, lateDay)
 }
+
+// A replica whose own copy of the series is from before the anchor moved takes that of another replica: it reads the days that were
+// published in between, too.
+func TestQueries200PublishedSinceYesterdaysCopy(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := late(t, "2026-11-18", over(server.Client()))
+	other := w.replica(over(server.Client()))
+	wantNote(t, other.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d").ok(t), lateDay)
+	w.advance(13 * time.Hour) // over midnight
+	w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+	const lateToday = "Search Console has not published 2026-11-20 yet."
+	wantNote(t, w.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d").ok(t), lateToday)
+	w.await(t, "the shared series of both days", func() bool {
+		copies, err := server.Client().Keys(t.Context(), "sara:c:*").Result()
+		return err == nil && len(copies) == 2 && !strings.HasSuffix(copies[0]+copies[1], ":lease")
+	})
+	r := other.wantCacheStatus(t, "miss", 1, w.path("main", "/queries"), "date_range", "last_7d", "limit", "1000")
+	wantNote(t, r, lateToday)
+	wantRows(t, "queries", r.rows(), "key", w.oracle().ask(t, mainSite, "query", "2026-11-14", "2026-11-19", 1000))
+}

@@ -48,15 +48,16 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) *u
 		read.series = seriesOf(c.property, c.window)
 		beside = &read.series
 	}
-	for i, fetch := range q.fetches {
+	for i := range q.fetches {
+		fetch := &q.fetches[i]
 		if fetch.Upstream == nil {
 			continue
 		}
 		part := &read.parts[i]
-		s.setFill(&part.fill, c, *fetch.Upstream, &read.calls)
+		s.setFill(&part.fill, c, fetch, &read.calls)
 		part.request = cache.Request{
 			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: s.copyTTL(ctx, c, *fetch.Upstream),
-			FirstRows: q.report.FirstOfPart(c.params, fetch), Current: c.params.Offset > 0, RequestHash: hash, Beside: beside,
+			FirstRows: q.report.FirstOfPart(c.params, *fetch), Current: c.params.Offset > 0, RequestHash: hash, Beside: beside,
 			Along: &part.fill.cooldown, Reserve: part.fill.reserve, Fill: part.fill.run,
 		}
 		if c.header.noCache {

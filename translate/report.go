@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 )
@@ -126,6 +127,11 @@ func (r Report) sampleFetch(p *Params, s Sources, conditions []Condition) Fetch 
 		fetch.query(WideQuery(s.Site, r.by, DateRange{Start: s.Window.LiveStart, End: period.End}), s)
 	}
 	return fetch
+}
+
+// PublishedEnd returns the last day that the upstream query should have if the days from one on are not published; 0: all are published.
+func (f Fetch) PublishedEnd(unpublished Date) Date {
+	return Gaps{Unpublished: unpublished}.published(cmp.Or(f.Uncut, f.Upstream).Range).End
 }
 
 // orNone returns the fetch, or none if it reads nothing because no day is published.
