@@ -38,13 +38,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
+	"sara/bench/internal/program"
 	"sara/bench/internal/testbed"
 )
 
@@ -59,25 +58,14 @@ type options struct {
 	rounds   int // of each trial
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "abuse:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("abuse", command) }
 
 func command(ctx context.Context, args []string) error {
 	if len(args) == 2 && args[0] == askerCommand {
 		return runAsker(ctx, args[1], os.Stdout)
 	}
 	o, err := parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	return run(ctx, o, os.Stdout)

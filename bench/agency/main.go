@@ -17,13 +17,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/measure"
+	"sara/bench/internal/program"
 	"sara/bench/internal/report"
 	"sara/bench/internal/testbed"
 	"sara/bench/trace"
@@ -38,21 +37,10 @@ type options struct {
 	cacheBytes, out       string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "agency:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("agency", start) }
 
 func start(ctx context.Context, args []string) error {
 	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

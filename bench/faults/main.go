@@ -23,13 +23,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"sara/bench/internal/program"
 	"sara/bench/internal/testbed"
 )
 
@@ -47,24 +46,13 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "faults:", err)
-		os.Exit(1)
-	}
-}
-
-func command(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
-	case err != nil:
-		return err
-	}
-	return run(ctx, o, out, os.Stderr)
+	program.Main("faults", func(ctx context.Context, args []string) error {
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return run(ctx, o, os.Stdout, os.Stderr)
+	})
 }
 
 func parse(args []string) (o options, err error) {

@@ -31,37 +31,31 @@ func (s setup) String() string {
 
 func setupFaults() []fault {
 	sentinel, cluster, pooled := setup{group: testbed.Sentinel}, setup{group: testbed.Cluster}, setup{pooler: true}
-	kill := func(find func(context.Context, *world) (*testbed.Redis, error)) func(context.Context, *world) error {
+	fail := func(find func(context.Context, *world) (*testbed.Redis, error), signal syscall.Signal) func(context.Context, *world) error {
 		return func(ctx context.Context, w *world) error {
 			node, err := find(ctx, w)
 			if err != nil {
 				return err
 			}
 			w.failed = node
-			return syscall.Kill(node.PID, syscall.SIGKILL)
+			return syscall.Kill(node.PID, signal)
 		}
 	}
 	restart := func(_ context.Context, w *world) error {
 		_ = w.StopRedis(w.failed) // it was killed
 		return w.StartRedis(w.failed)
 	}
-	pause := func(find func(context.Context, *world) (*testbed.Redis, error)) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
-			node, err := find(ctx, w)
-			if err != nil {
-				return err
-			}
-			w.failed = node
-			return syscall.Kill(node.PID, syscall.SIGSTOP)
-		}
-	}
 	resume := func(_ context.Context, w *world) error { return syscall.Kill(w.failed.PID, syscall.SIGCONT) }
 	const failover = 6 * time.Second
 	return []fault{
-		{name: "Sentinel: the master is killed", setup: sentinel, hold: failover, loses: allNotice, begin: kill(sentinelMaster), end: restart},
-		{name: "Sentinel: the master is paused", setup: sentinel, hold: failover, loses: allNotice, begin: pause(sentinelMaster), end: resume},
-		{name: "Cluster: a master is killed", setup: cluster, hold: failover, loses: allNotice, begin: kill(clusterMaster(0)), end: restart},
-		{name: "Cluster: a master is paused", setup: cluster, hold: failover, loses: allNotice, begin: pause(clusterMaster(1)), end: resume},
+		{name: "Sentinel: the master is killed", setup: sentinel, hold: failover, loses: allNotice,
+			begin: fail(sentinelMaster, syscall.SIGKILL), end: restart},
+		{name: "Sentinel: the master is paused", setup: sentinel, hold: failover, loses: allNotice,
+			begin: fail(sentinelMaster, syscall.SIGSTOP), end: resume},
+		{name: "Cluster: a master is killed", setup: cluster, hold: failover, loses: allNotice,
+			begin: fail(clusterMaster(0), syscall.SIGKILL), end: restart},
+		{name: "Cluster: a master is paused", setup: cluster, hold: failover, loses: allNotice,
+			begin: fail(clusterMaster(1), syscall.SIGSTOP), end: resume},
 		{name: "PgBouncer: none", setup: pooled, begin: nothing},
 		{name: "PgBouncer restarts", setup: pooled, begin: func(_ context.Context, w *world) error { return w.StopPooler() },
 			end: func(_ context.Context, w *world) error { return w.StartPooler() }},

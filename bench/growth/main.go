@@ -34,11 +34,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"sara/bench/internal/program"
 	"sara/bench/internal/report"
 )
 
@@ -56,21 +55,10 @@ type options struct {
 	out     string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "growth:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("growth", start) }
 
 func start(ctx context.Context, args []string) error {
 	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

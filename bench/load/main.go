@@ -44,15 +44,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"sara/bench/internal/measure"
 	"sara/bench/internal/peer"
+	"sara/bench/internal/program"
 	"sara/bench/internal/report"
 	"sara/bench/trace"
 )
@@ -70,24 +69,13 @@ type options struct {
 // peersName selects the comparison in the list of scenarios.
 const peersName = "peers"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "load:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("load", start) }
 
 func start(ctx context.Context, args []string) error {
 	if len(args) == 2 && args[0] == bareCommand {
 		return serveBare(ctx, args[1], os.Stdout)
 	}
 	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"sara/bench/internal/program"
 	"sara/bench/internal/report"
 	"sara/policy"
 )
@@ -34,21 +33,10 @@ type options struct {
 	out              string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "portfolio:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("portfolio", start) }
 
 func start(ctx context.Context, args []string) error {
 	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -19,15 +19,14 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/procstat"
+	"sara/bench/internal/program"
 	"sara/bench/internal/testbed"
 )
 
@@ -39,19 +38,14 @@ type options struct {
 }
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	if err == nil {
+	program.Main("soak", func(ctx context.Context, args []string) error {
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
 		_, err = run(ctx, o, os.Stdout)
-	}
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+		return err
+	})
 }
 
 func parse(args []string) (o options, err error) {

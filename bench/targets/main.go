@@ -7,22 +7,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"sara/bench/internal/program"
 	"sara/bench/internal/report"
 )
 
 func main() {
-	err := run(os.Args[1:], os.Stdout)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		_, _ = fmt.Fprintln(os.Stderr, "targets:", err)
-		os.Exit(1)
-	}
+	program.Main("targets", func(_ context.Context, args []string) error { return run(args, os.Stdout) })
 }
 
 func run(args []string, out io.Writer) error {
