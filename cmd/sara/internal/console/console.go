@@ -38,14 +38,14 @@ func CommandName(called string) string {
 	return Quote(called)
 }
 
-// StandardInput is the name under which ReadFile reads standard input. A program cannot open /dev/stdin if another user opened the
+// standardInput is the name under which ReadFile reads standard input. A program cannot open /dev/stdin if another user opened the
 // file or the pipe behind it.
-const StandardInput = "-"
+const standardInput = "-"
 
 // ReadFile reads a file that a flag names, or standard input. It refuses one that is much longer than any of credentials or page groups, such
 // as a device or another file than was meant, before that fills the memory.
 func (c *Console) ReadFile(path string) ([]byte, error) {
-	if path == StandardInput {
+	if path == standardInput {
 		return readAll(c.Stdin, "standard input")
 	}
 	file, err := os.Open(path)

@@ -21,7 +21,7 @@ type HostPort struct {
 func (a *HostPort) parse(tag *kong.Tag) error {
 	host, port, err := net.SplitHostPort(a.text)
 	if err != nil || strings.ContainsAny(host, " /@") {
-		return fmt.Errorf("%q is not of the form HOST:PORT, such as %s", Mask(a.text), example(tag))
+		return fmt.Errorf("%q is not of the form HOST:PORT, such as %s", mask(a.text), example(tag))
 	}
 	number, err := strconv.Atoi(port)
 	if err != nil || number < 0 || number > 65535 {
@@ -102,9 +102,9 @@ func ParseURL(text, example string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q is not an absolute http or https URL, such as %s", Mask(text), example)
+		return nil, fmt.Errorf("%q is not an absolute http or https URL, such as %s", mask(text), example)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%q has more than a scheme, a host and a path; write it like %s", Mask(text), example)
+		return nil, fmt.Errorf("%q has more than a scheme, a host and a path; write it like %s", mask(text), example)
 	}
 	return u, nil
 }

@@ -42,7 +42,7 @@ func SQLite(file string) Database { return Database{written: written{"sqlite:" +
 func (d Database) URL() string { return d.text }
 
 // String returns the location without its password.
-func (d Database) String() string { return Mask(d.text) }
+func (d Database) String() string { return mask(d.text) }
 
 // Redis is the location of a Redis. Its String has no password.
 type Redis struct {
@@ -137,14 +137,14 @@ func (b Bucket) String() string {
 	if b.Folder != "" {
 		return b.Folder
 	}
-	return Mask(b.text)
+	return mask(b.text)
 }
 
 // hidden stands for a text that cannot be masked because it is not a URL.
 const hidden = "[not shown, since it may hold a password]"
 
-// Mask returns a URL without what may be secret in it: passwords in the user part, in parameters, and in URLs in parameters.
-func Mask(text string) string {
+// mask returns a URL without what may be secret in it: passwords in the user part, in parameters, and in URLs in parameters.
+func mask(text string) string {
 	if !strings.ContainsAny(text, "@=? ") {
 		return text
 	}
@@ -159,7 +159,7 @@ func Mask(text string) string {
 			continue
 		}
 		for i := range values {
-			values[i] = Mask(values[i]) // such as an endpoint
+			values[i] = mask(values[i]) // such as an endpoint
 		}
 	}
 	if masked := query.Encode(); malformed != nil || masked != u.Query().Encode() { // otherwise keep the original escaping

@@ -44,9 +44,9 @@ func parseOrigin(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme == "" || u.Hostname() == "":
-		return "", fmt.Errorf("%q is not an origin, scheme://host[:port]", Mask(text))
+		return "", fmt.Errorf("%q is not an origin, scheme://host[:port]", mask(text))
 	case u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return "", fmt.Errorf("%q has more than a scheme, a host and a port", Mask(text))
+		return "", fmt.Errorf("%q has more than a scheme, a host and a port", mask(text))
 	case strings.ContainsFunc(u.Host, func(c rune) bool { return c <= ' ' || c > '~' || c == '*' }):
 		return "", fmt.Errorf("the host of %q must be written out, in ASCII", text)
 	}

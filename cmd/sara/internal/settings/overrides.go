@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/alecthomas/kong"
@@ -16,19 +17,23 @@ type PlanTable struct {
 	table policy.Plans
 }
 
-func (p *PlanTable) parse(*kong.Tag) error {
-	file, err := os.Open(p.text)
+func (p *PlanTable) parse(*kong.Tag) (err error) {
+	p.table, err = parseFile(p.text, policy.ReadPlans,
+		"name a YAML file like plans: {own: {requests_per_day: 5000}}, or leave the setting out to use the built-in plans")
+	return err
+}
+
+// parseFile reads a file. If it cannot be opened, the error says what to do.
+func parseFile[T any](path string, read func(io.Reader) (T, error), remedy string) (value T, err error) {
+	file, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("%w; name a YAML file like plans: {own: {requests_per_day: 5000}}, or leave the setting out to use the built-in plans", err)
+		return value, fmt.Errorf("%w; %s", err, remedy)
 	}
-	p.table, err = policy.ReadPlans(file)
-	if closed := file.Close(); err == nil {
-		err = closed
+	defer func() { _ = file.Close() }() // it was only read
+	if value, err = read(file); err != nil {
+		return value, fmt.Errorf("%s: %w", path, err)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.text, err)
-	}
-	return nil
+	return value, nil
 }
 
 // Table returns the built-in plans, with those of the file over them.
@@ -45,19 +50,10 @@ type AnomalyList struct {
 	list translate.Anomalies
 }
 
-func (l *AnomalyList) parse(*kong.Tag) error {
-	file, err := os.Open(l.text)
-	if err != nil {
-		return fmt.Errorf("%w; name a YAML or JSON file with a list of anomalies, or leave the setting out to use the built-in list", err)
-	}
-	l.list, err = translate.ReadAnomalies(file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", l.text, err)
-	}
-	return nil
+func (l *AnomalyList) parse(*kong.Tag) (err error) {
+	l.list, err = parseFile(l.text, translate.ReadAnomalies,
+		"name a YAML or JSON file with a list of anomalies, or leave the setting out to use the built-in list")
+	return err
 }
 
 // List returns the anomalies of the file, nil without one.

@@ -21,9 +21,9 @@ func (k *SecretKey) holdsSecret() bool  { return true }
 func (k *SecretKeys) holdsSecret() bool { return true }
 func (k *APIKey) holdsSecret() bool     { return true }
 func (d *Database) holdsSecret() bool {
-	return !strings.HasPrefix(d.text, "sqlite:") && Mask(d.text) != d.text
+	return !strings.HasPrefix(d.text, "sqlite:") && mask(d.text) != d.text
 }
-func (r *Redis) holdsSecret() bool { return Mask(r.text) != r.text }
+func (r *Redis) holdsSecret() bool { return mask(r.text) != r.text }
 
 // readSecret returns the text of a file without the line break at its end. An error names the file, and never quotes it.
 func readSecret(setting, path string) (string, error) {
