@@ -31,24 +31,30 @@ func scanArchiveState(row scanner) (a ArchiveState, err error) {
 const selectArchiveState = "SELECT property_id, first_day, last_day, gaps, collected_at, rests_until, failures, note" +
 	" FROM archive_states WHERE property_id = $1"
 
-// ArchiveState returns the state of a property's archive; false if it was never collected.
-func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveState, bool, error) {
-	a, err := one(ctx, s.overview, scanArchiveState, selectArchiveState, propertyID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return ArchiveState{}, false, nil
-	}
+// ArchiveState returns the state of a property's archive; only PropertyID is set if it was never collected.
+func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveState, error) {
+	a, err := readArchiveState(ctx, s.overview, propertyID)
 	if err != nil {
-		return ArchiveState{}, false, fmt.Errorf("read the state of the archive of property %s: %w", propertyID, err)
+		return ArchiveState{}, fmt.Errorf("read the state of the archive of property %s: %w", propertyID, err)
 	}
-	return a, true, nil
+	return a, nil
+}
+
+func readArchiveState(ctx context.Context, q querier, propertyID string) (ArchiveState, error) {
+	a, err := one(ctx, q, scanArchiveState, selectArchiveState, propertyID)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	a.PropertyID = propertyID
+	return a, err
 }
 
 // SaveArchiveState replaces the state of a property's archive. It cleans the note. Generation stays the same; Edition advances if
 // the range of archived days, which the API serves, has changed.
 func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		before, err := one(ctx, tx, scanArchiveState, selectArchiveState, a.PropertyID)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		before, err := readArchiveState(ctx, tx, a.PropertyID)
+		if err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO archive_states"+

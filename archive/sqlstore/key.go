@@ -56,6 +56,14 @@ func scanKey(row scanner) (k APIKey, err error) {
 	return k, err
 }
 
+func findKey(ctx context.Context, tx *sql.Tx, id string) (APIKey, error) {
+	k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, &NotFoundError{"key", id}
+	}
+	return k, err
+}
+
 // CreateKey stores a key. It returns a KeyLimitError if the person's account already has limit(plan) keys that are neither revoked nor
 // expired. Creation is serialized by account, so concurrent calls cannot exceed the limit.
 func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan string) int) (APIKey, error) {
@@ -188,10 +196,7 @@ func (s *Store) RestrictKey(ctx context.Context, id string, from policy.Addresse
 		if err != nil {
 			return change{}, err
 		}
-		if k, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); errors.Is(err, sql.ErrNoRows) {
-			return change{}, &NotFoundError{"key", id}
-		}
-		if err != nil || changed == 0 {
+		if k, err = findKey(ctx, tx, id); err != nil || changed == 0 {
 			return change{}, err
 		}
 		p, err := findPerson(ctx, tx, k.PersonID)

@@ -21,7 +21,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) 
 		if err != nil {
 			return change{}, err
 		}
-		k, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+		k, err = findKey(ctx, tx, id)
 		if err != nil || !revoked {
 			return change{}, err
 		}
@@ -80,7 +80,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 			if _, err := endKey(ctx, tx, id, now); err != nil {
 				return change{}, err
 			}
-			k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+			k, err := findKey(ctx, tx, id)
 			if err != nil {
 				return change{}, err
 			}
@@ -112,7 +112,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 			return change{}, err
 		}
 		now := s.clock()
-		if old, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); err != nil {
+		if old, err = findKey(ctx, tx, id); err != nil {
 			return change{}, err
 		}
 		if problem := old.notWorking(now); problem != "" {
@@ -129,7 +129,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 		if err != nil {
 			return change{}, err
 		}
-		if old, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); err != nil {
+		if old, err = findKey(ctx, tx, id); err != nil {
 			return change{}, err
 		}
 		c := k.change("key.rotate", p)

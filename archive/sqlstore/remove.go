@@ -197,7 +197,7 @@ func (r *Removal) recordParts(ctx context.Context, tx *sql.Tx, s *Store) error {
 // recordKeys records each key under the account that pays for it, which for a guest of a workspace is a different one.
 func (r *Removal) recordKeys(ctx context.Context, tx *sql.Tx, s *Store, with string) error {
 	for _, id := range r.Keys {
-		k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+		k, err := findKey(ctx, tx, id)
 		if err != nil {
 			return err
 		}

@@ -73,7 +73,7 @@ func testServeCollects(t *testing.T, binary string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, _, err := store.ArchiveState(ctx, id)
+	state, err := store.ArchiveState(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,18 +82,15 @@ func (s Server) Memory() (used, most int64, known bool) {
 // noEviction is the policy under which a full server refuses writes, and deletes nothing.
 const noEviction = "noeviction"
 
-// Policies returns the eviction policies of servers, sorted, without duplicates. known is false if one does not report its own.
-func Policies(servers []Server) (policies []string, known bool) {
-	known = len(servers) > 0
+// Policies returns the eviction policies that servers report, sorted, without duplicates.
+func Policies(servers []Server) (policies []string) {
 	for _, s := range servers {
-		policy := s["maxmemory_policy"]
-		known = known && policy != ""
-		if policy != "" {
+		if policy := s["maxmemory_policy"]; policy != "" {
 			policies = append(policies, policy)
 		}
 	}
 	slices.Sort(policies)
-	return slices.Compact(policies), known
+	return slices.Compact(policies)
 }
 
 // MayEvict reports whether one of the servers deletes keys to make room for others: it has a memory limit, and any policy but

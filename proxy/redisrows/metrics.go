@@ -89,7 +89,7 @@ func (m *metrics) observePolicy(counters []redisinfo.Server) {
 	if !known {
 		return
 	}
-	policies, _ := redisinfo.Policies(counters)
+	policies := redisinfo.Policies(counters)
 	value := 1.0
 	if evicts {
 		value = 0

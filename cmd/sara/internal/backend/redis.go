@@ -65,7 +65,7 @@ func redisFix(err error, isTLS bool) (fix string, refused bool) {
 func NoteOfEviction(servers []redisinfo.Server) string {
 	const fix = "set maxmemory-policy to noeviction, and if the memory is too small for cached rows put them on another Redis with SARA_REDIS_CACHE_URL"
 	evicts, known := redisinfo.MayEvict(servers)
-	policies, _ := redisinfo.Policies(servers)
+	policies := redisinfo.Policies(servers)
 	switch {
 	case evicts:
 		return "the Redis of SARA_REDIS_URL evicts keys when its memory is full (maxmemory-policy " + strings.Join(policies, ", ") +

@@ -86,9 +86,9 @@ func TestImportRecordsArchivedDaysInDatabase(t *testing.T) {
 	defer func() { _ = store.Close() }()
 	days := func() string {
 		t.Helper()
-		state, known, err := store.ArchiveState(ctx, property)
-		if err != nil || !known || state.First == nil || state.Last == nil {
-			t.Fatalf("%+v, %t, %v", state, known, err)
+		state, err := store.ArchiveState(ctx, property)
+		if err != nil || state.First == nil || state.Last == nil {
+			t.Fatalf("%+v, %v", state, err)
 		}
 		return fmt.Sprint(state.First, " ", state.Last, " ", state.Note)
 	}

@@ -222,11 +222,11 @@ func (v verification) setAside(ctx context.Context, property string, found archi
 // makeDue records the days that are left, and that the property was not collected since: the next daily run takes it. Months that are
 // lost become gaps, until they are collected again.
 func (v verification) makeDue(ctx context.Context, property string) error {
-	state, _, err := v.store.ArchiveState(ctx, property)
+	state, err := v.store.ArchiveState(ctx, property)
 	if err != nil {
 		return err
 	}
-	state.PropertyID, state.First, state.Last, state.CollectedAt = property, nil, nil, nil
+	state.First, state.Last, state.CollectedAt = nil, nil, nil
 	if err := v.store.SaveArchiveState(ctx, state); err != nil {
 		return err
 	}

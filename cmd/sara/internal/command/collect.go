@@ -106,7 +106,7 @@ func (c *collectCommand) report(ctx context.Context, con *console.Console, store
 	records := make([]collectRecord, len(results))
 	incomplete := 0
 	for i, r := range results {
-		state, _, err := store.ArchiveState(ctx, r.Property.PropertyID)
+		state, err := store.ArchiveState(ctx, r.Property.PropertyID)
 		if err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ func TestStatusMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, _, err := store.ArchiveState(t.Context(), property.ID)
+	state, err := store.ArchiveState(t.Context(), property.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

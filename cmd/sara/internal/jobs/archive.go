@@ -15,11 +15,10 @@ func RecordArchivedDays(ctx context.Context, store *sqlstore.Store, history *arc
 	if err != nil && !errors.As(err, new(*archive.DamageError)) {
 		return sqlstore.ArchiveState{}, err
 	}
-	state, _, err := store.ArchiveState(ctx, property)
+	state, err := store.ArchiveState(ctx, property)
 	if err != nil {
 		return state, err
 	}
-	state.PropertyID = property
 	first, last := inventory.Bounds()
 	state.Cover(first, last, inventory.EmptyMonths())
 	return state, store.SaveArchiveState(ctx, state)

@@ -118,7 +118,7 @@ func (s *Redis) describe(ctx context.Context, client redisconn.Client, sentinel 
 	if sentinel {
 		s.Mode = text("sentinel")
 	}
-	policies, _ := redisinfo.Policies(servers)
+	policies := redisinfo.Policies(servers)
 	s.Policy = text(strings.Join(policies, ", "))
 	for name, number := range map[string]**int64{"used_memory": &s.MemoryBytes, "maxmemory": &s.MaxMemory, "evicted_keys": &s.EvictedKeys} {
 		if sum, known := redisinfo.Sum(servers, name); known {
