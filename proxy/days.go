@@ -68,11 +68,11 @@ func (s *Server) readSeries(ctx context.Context, c *call, q *reportRequest) erro
 	return err
 }
 
-// clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy covers them: zeros would say
-// that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not: clarify returns
+// clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy or a grid covers them: zeros
+// would say that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not: clarify returns
 // the first of the days, which stay unclear; 0: there are none.
 func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found) translate.Date {
-	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil {
+	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil || q.fetches[0].ReadsGrid() {
 		return 0
 	}
 	unclear, ok := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
@@ -93,6 +93,16 @@ func (q *reportRequest) lateDays(anchor translate.Date) (unpublished, unclear tr
 		unclear = q.known.UnclearFrom(anchor)
 	}
 	return q.known.Unpublished(anchor), unclear
+}
+
+// completeGaps adds to the gaps of an answer what the rows of a grid show: which days are published, like the series. A copy of the series that
+// has the days, or shows some as unpublished, decides instead, so that all answers agree.
+func (q *reportRequest) completeGaps(gaps *translate.Gaps, found []cache.Found, anchor translate.Date) {
+	if len(found) == 0 || found[0].Entry == nil || !q.fetches[0].ReadsGrid() || q.known.Has(anchor) || gaps.Unpublished != 0 {
+		return
+	}
+	shown := found[0].Entry.KnownDays(q.fetches[0].Upstream.Range)
+	gaps.Unpublished, gaps.Unclear = shown.Unpublished(anchor), 0
 }
 
 // prepare plans the fetches, and reads the archive's part of them.

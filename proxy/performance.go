@@ -196,6 +196,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 		return reply{}, err
 	}
 	defer end()
+	q.completeGaps(&part.origin.Gaps, found, c.window.Anchor)
 	rows := make([]*translate.Rows, len(part.parts), len(part.memory)) // on the stack
 	s.mergeRows(rows, c, q, part, found)
 	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params)...)

@@ -27,7 +27,7 @@ func TestTimeseriesFiltered200NotPublishedDaysAreLeftOut(t *testing.T) {
 		rows               int
 		note               []string
 	}{
-		"late, by device":         {last, filtersOf("device", "is", "mobile"), week, 2, 6, []string{lateDay}},
+		"late, by device":         {last, filtersOf("device", "is", "mobile"), week, 1, 6, []string{lateDay}}, // from a grid
 		"late, by query":          {last, filtersOf("query", "contains", "e"), week, 2, 6, []string{lateDay}},
 		"late, nothing matches":   {last, filtersOf("query", "is", "nobody asks this"), week, 1, 7, nil},
 		"late, an earlier week":   {last, filtersOf("query", "contains", "e"), []string{"start_date", "2026-11-12", "end_date", last}, 1, 7, nil},
@@ -64,22 +64,53 @@ func TestSummaryFiltered200NothingOfItPublished(t *testing.T) {
 	}
 }
 
-// A copy of the day before does not show the anchor's day, which is the one that is mostly late.
+// A copy of the day before does not show the anchor's day, which is the one that is mostly late. The grid of devices does.
 func TestTimeseriesFiltered200NotPublishedSinceYesterdaysCopy(t *testing.T) {
 	t.Parallel()
-	for name, filters := range map[string]string{"by device": filtersOf("device", "is", "mobile"), "by query": filtersOf("query", "contains", "e")} {
+	for name, c := range map[string]struct {
+		filters string
+		calls   int64
+	}{
+		"by device": {filtersOf("device", "is", "mobile"), 1},
+		"by query":  {filtersOf("query", "contains", "e"), 2},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := late(t, "2026-11-19")
 			w.get("pro", w.path("main", "/summary")).ok(t)
 			w.setClock("2026-11-22T08:30:00Z") // half an hour into the day after, in Pacific time
-			path, week := w.path("main", "/timeseries"), []string{"date_range", "last_7d", "filters", filters}
-			w.wantCacheStatus(t, "miss", 2, path, week...)
+			path, week := w.path("main", "/timeseries"), []string{"date_range", "last_7d", "filters", c.filters}
+			w.wantCacheStatus(t, "miss", c.calls, path, week...)
 			r := w.get("pro", path, week...).ok(t)
 			wantNote(t, r, "Search Console has not published 2026-11-20 yet.")
 			if len(r.rows()) != 6 {
 				t.Errorf("%d rows", len(r.rows()))
 			}
 		})
+	}
+}
+
+// The daily grids of devices and countries show which days are published, without a copy of the series. A copy decides where there is one.
+func TestEveryPerformanceEndpoint200GridsShowWhatIsNotPublished(t *testing.T) {
+	t.Parallel()
+	for endpoint, filters := range map[string]string{
+		"/devices": "", "/countries": "", "/timeseries": filtersOf("device", "is", "mobile"), "/summary": filtersOf("country", "is", "usa"),
+	} {
+		w := late(t, "2026-11-18")
+		query := []string{"date_range", "last_7d"}
+		if filters != "" {
+			query = append(query, "filters", filters)
+		}
+		get := func() response { return w.get("pro", w.path("main", endpoint), query...).ok(t) }
+		calls := w.calls(func() {
+			wantNote(t, get(), lateDay)
+			wantNote(t, get(), lateDay) // from memory
+		})
+		if calls != 1 {
+			t.Errorf("%s: %d calls", endpoint, calls)
+		}
+		w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+		w.advance(freshAtAnchor)
+		w.await(t, "the grid to be replaced", func() bool { return notes(get()) == "" })
 	}
 }
 
@@ -195,6 +226,11 @@ func TestEveryPerformanceEndpoint200YesterdaysCopyLacksTheAnchor(t *testing.T) {
 		wantNote(t, r, unclear)
 		wantRows(t, "queries", r.rows(), "key", o.ask(t, mainSite, "query", "2026-11-14", published, 1000))
 		w.wantMaxAge(t, "private, max-age=0", r)
+		var want []string
+		if published == "2026-11-19" {
+			want = []string{"Search Console has not published 2026-11-20 yet."}
+		}
+		wantNote(t, ask("/countries"), want...)
 		moved := ask("/movers/queries")
 		wantNote(t, moved, unclear, "1 of 7 days is missing on one side: both periods are compared over the other 6.")
 		gainers, losers := naiveMovers(o.ask(t, mainSite, "query", "2026-11-14", "2026-11-19", 25000),
@@ -211,10 +247,6 @@ func TestEveryPerformanceEndpoint200YesterdaysCopyLacksTheAnchor(t *testing.T) {
 			t.Errorf("%d calls, want that of the earlier week", calls)
 		}
 		ask("/timeseries")
-		var want []string
-		if published == "2026-11-19" {
-			want = []string{"Search Console has not published 2026-11-20 yet."}
-		}
 		wantNote(t, ask("/queries"), want...)
 	}
 }

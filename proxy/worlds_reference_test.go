@@ -26,6 +26,7 @@ func (s state) known() bool { return s != isUnpublished && s != isMissing }
 type reading struct {
 	*truth
 	copied bool // a copy of the series is at hand
+	grid   bool // the rows that answer are those of a grid, which show which days are published
 	// lostAreYoung decides about days that neither the upstream nor the archive has, between archived days and the upstream's first:
 	// days without traffic, or missing.
 	lostAreYoung bool
@@ -94,10 +95,10 @@ func (x *reading) state(d date, table string) state {
 		return isMissing
 	case x.shown(d):
 		return isLive
+	case ok && d > last && x.late() && (x.copied || x.grid):
+		return isUnpublished
 	case !x.copied || !ok:
 		return isQuiet
-	case d > last && x.late():
-		return isUnpublished
 	case d > first:
 		return isQuiet
 	case len(rows) > 0:
@@ -291,19 +292,25 @@ func (x *truth) readsSeries(t testing.TB, q *question) certainty {
 	has := func(from, to date) bool {
 		return from <= to && x.ask(t, "total", q.filter, max(from, liveStart), to)[""].impressions > 0
 	}
-	if x.kind != connected || q.table != "total" || q.filter == nil || q.to <= lastDay-5 || x.shown(q.to) && has(q.to, q.to) {
+	if x.kind != connected || q.table != "total" || q.filter == nil || q.readsGrid() || q.to <= lastDay-5 || x.shown(q.to) && has(q.to, q.to) {
 		return notAtHand
 	}
-	before := has(q.counterpart(q.from), min(q.to, x.lastPublished))
-	switch grid := q.filter.dimension == "device" || q.filter.dimension == "country"; {
-	case before && !(grid && x.shown(q.to)):
-		return atHand
-	case before || grid: // the rows are perhaps those of all devices or countries
-		return perhapsAtHand
-	case q.counterpart(q.from) > lastDay-5: // so are all days of the rows
+	if q.counterpart(q.from) > lastDay-5 || has(q.counterpart(q.from), min(q.to, x.lastPublished)) {
 		return atHand
 	}
 	return notAtHand
+}
+
+// readsGrid reports whether the daily grid of devices or countries answers a question about live days: the latter has 96 of them.
+func (q *question) readsGrid() bool {
+	by, from := q.table, q.from
+	switch {
+	case q.table == "total" && q.filter != nil: // the days before come along
+		by, from = q.filter.dimension, max(liveStart, q.counterpart(q.from))
+	case q.filter != nil && q.filter.dimension != q.table:
+		return false
+	}
+	return by == "device" && from >= liveStart || by == "country" && from > lastDay-96
 }
 
 // readings returns the admissible readings of a world for a question.
@@ -318,7 +325,7 @@ func (x *truth) readings(q *question, copied certainty) (all []*reading) {
 }
 
 func (x *truth) readingsOf(q *question, copied bool) []*reading {
-	strict := reading{truth: x, copied: copied}
+	strict := reading{truth: x, copied: copied, grid: q.readsGrid()}
 	loose, missing := strict, strict
 	loose.lostAreYoung, missing.youngAreMissing = true, true
 	all := []*reading{&strict, &loose, &missing}

@@ -90,6 +90,9 @@ func (f Fetch) Read(rows *Rows) *Rows {
 // ReadsAll reports whether Read returns all rows that it is given, as they are.
 func (f Fetch) ReadsAll() bool { return f.cut == nil }
 
+// ReadsGrid reports whether the rows of the upstream query are those of a grid, which show KnownDays like the daily series.
+func (f Fetch) ReadsGrid() bool { return f.cut != nil }
+
 // Shows reports whether the rows of the upstream query have figures of a day. Those that are not of single days do not show it.
 func (f Fetch) Shows(rows *Rows, day Date) bool {
 	if f.Upstream.Dimension != ByDate && !f.Upstream.Dimension.isGrid() {

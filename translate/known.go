@@ -1,8 +1,8 @@
 package translate
 
 import (
+	"bytes"
 	"slices"
-	"time"
 )
 
 // KnownDays is what a property's daily series, see SeriesQuery, shows about its days: a day has figures if it has impressions.
@@ -23,17 +23,22 @@ const (
 	steadyDays = 14
 )
 
-// KnownDaysOf returns what the rows of a query for one row a day, without filters, over the days asked show. Rows that are
-// not a day are ignored.
+// KnownDaysOf returns what the rows of a query for one row a day, or of a grid, without filters, over the days asked show. Rows that are
+// not of a day are ignored.
 func KnownDaysOf(rows *Rows, asked DateRange) KnownDays {
 	k := KnownDays{asked: asked, incomplete: rows.traits.incomplete}
-	days := make([]Date, 0, rows.Len())
+	days := make([]Date, 0, min(rows.Len(), asked.Days()))
+	var counted []byte // the day of the row before: those of a grid are grouped by day
 	for i := range rows.Len() {
-		day, err := ParseDate(string(rows.Key(i)))
-		if err != nil || rows.metrics[i].Impressions <= 0 || day < asked.Start || day > asked.End || k.incomplete != 0 && day >= k.incomplete {
+		text, _ := splitGridKey(rows.Key(i))
+		if rows.metrics[i].Impressions <= 0 || bytes.Equal(text, counted) {
 			continue
 		}
-		days = append(days, day)
+		day, err := ParseDate(string(text))
+		if err != nil || day < asked.Start || day > asked.End || k.incomplete != 0 && day >= k.incomplete {
+			continue
+		}
+		days, counted = append(days, day), text
 	}
 	if len(days) == 0 {
 		return k
@@ -82,14 +87,12 @@ func LostUntil(rows *Rows, window DateRange) Date {
 
 // UnclearDays returns the days at the end of a period, up to an anchor, that a filtered series over the days asked does not explain: it has
 // figures, but none of these days, which the upstream may not have published. Only the series without filters shows whether it has. Nor does
-// a series without any figures explain them, if all of its days are so late. The rows may be those of a grid, whose keys begin with the day.
-// ok is false if there are no such days.
+// a series without any figures explain them, if all of its days are so late. ok is false if there are no such days.
 func UnclearDays(rows *Rows, asked, period DateRange, anchor Date) (unclear DateRange, ok bool) {
 	last := anchor - LongestLag // with figures, or published for certain
 	isUnclear := asked.Start > last
 	for i := range rows.Len() {
-		key := rows.Key(i)
-		if day, err := ParseDate(string(key[:min(len(key), len(time.DateOnly))])); err == nil && rows.metrics[i].Impressions > 0 {
+		if day, err := ParseDate(string(rows.Key(i))); err == nil && rows.metrics[i].Impressions > 0 {
 			last, isUnclear = max(last, day), true
 		}
 	}
@@ -114,6 +117,9 @@ func (k KnownDays) UnclearFrom(anchor Date) Date {
 	}
 	return 0
 }
+
+// Has reports whether the series has a day, with figures or without.
+func (k KnownDays) Has(day Date) bool { return day >= k.asked.Start && day <= k.asked.End }
 
 // Bounds returns the first and the last day with figures; ok is false if none has any.
 func (k KnownDays) Bounds() (first, last Date, ok bool) { return k.first, k.last, k.any }

@@ -51,7 +51,7 @@ func (a *Answer) Mention(propertyID string, series translate.Query, known transl
 	a.mention = mention{key: string(appendKey(buffer[:0], propertyID, &series)), asked: series.Range, known: known}
 }
 
-// KnownDays returns what the entry, which is a daily series over the days asked, shows about them. It is memoized.
+// KnownDays returns what the entry, which is a daily series or a grid over the days asked, shows about them. It is memoized.
 func (e *Entry) KnownDays(asked translate.DateRange) translate.KnownDays {
 	e.reading.Do(func() { e.known = translate.KnownDaysOf(e.Rows(), asked) })
 	return e.known
