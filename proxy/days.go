@@ -69,18 +69,19 @@ func (s *Server) readSeries(ctx context.Context, c *call, q *reportRequest) erro
 }
 
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy or a grid covers them: zeros
-// would say that nothing happened on days that the upstream may not have published. If the series fails or is late, the request does not: clarify returns
-// the first of the days, which stay unclear; 0: there are none.
+// would say that nothing happened on days that the upstream may not have published. A filter that matches nothing on other days is not worth
+// a call. clarify returns the first of the days that stay unclear, also because the series fails or is late; 0: there are none.
 func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found) translate.Date {
 	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil || q.fetches[0].ReadsGrid() {
 		return 0
 	}
-	unclear, ok := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
-	if !ok {
-		return 0
-	}
+	unclear, likely := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
 	known, _ := s.knownDays(ctx, c, false)
-	if unclear = known.Unclear(unclear, c.window.Anchor); unclear.Days() == 0 || s.readSeries(ctx, c, q) == nil {
+	unclear = known.Unclear(unclear, c.window.Anchor)
+	if h := c.property.History; h != nil && !likely { // no day is archived before it is published
+		unclear.Start = max(unclear.Start, translate.Date(h.Last)+1)
+	}
+	if unclear.Days() <= 0 || likely && s.readSeries(ctx, c, q) == nil {
 		return 0
 	}
 	return unclear.Start

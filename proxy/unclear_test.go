@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"sara/archive/sqlstore"
 )
 
 // A filtered series that ends in days without figures takes one more call, for the series that shows whether they are published. All other
-// filtered requests take one.
+// filtered requests take one, and so do those that match nothing.
 func TestTimeseriesFiltered200NotPublishedDaysAreLeftOut(t *testing.T) {
 	t.Parallel()
 	const last = "2026-11-18"
@@ -27,9 +29,10 @@ func TestTimeseriesFiltered200NotPublishedDaysAreLeftOut(t *testing.T) {
 		rows               int
 		note               []string
 	}{
-		"late, by device":         {last, filtersOf("device", "is", "mobile"), week, 1, 6, []string{lateDay}}, // from a grid
-		"late, by query":          {last, filtersOf("query", "contains", "e"), week, 2, 6, []string{lateDay}},
-		"late, nothing matches":   {last, filtersOf("query", "is", "nobody asks this"), week, 1, 7, nil},
+		"late, by device": {last, filtersOf("device", "is", "mobile"), week, 1, 6, []string{lateDay}}, // from a grid
+		"late, by query":  {last, filtersOf("query", "contains", "e"), week, 2, 6, []string{lateDay}},
+		"late, nothing matches": {last, filtersOf("query", "is", "nobody asks this"), week, 1, 7,
+			[]string{"Search Console may not have published 2026-11-15, 2026-11-16, 2026-11-17, 2026-11-18 and 2026-11-19 yet."}},
 		"late, an earlier week":   {last, filtersOf("query", "contains", "e"), []string{"start_date", "2026-11-12", "end_date", last}, 1, 7, nil},
 		"on time":                 {"2026-11-19", filtersOf("query", "contains", "e"), week, 1, 7, nil},
 		"no traffic for six days": {"2026-11-13", filtersOf("query", "contains", "e"), week, 2, 7, nil},
@@ -46,6 +49,31 @@ func TestTimeseriesFiltered200NotPublishedDaysAreLeftOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A filter that matches nothing shows nothing about the last days. The archive has none that is not published, and a copy of the series shows
+// the others.
+func TestSummaryFiltered200NothingMatches(t *testing.T) {
+	t.Parallel()
+	w := late(t, "2026-11-18")
+	const both = "Search Console may not have published 2026-11-18 and 2026-11-19 yet."
+	query := []string{"date_range", "last_7d", "filters", filtersOf("query", "is", "nobody asks this")}
+	first, last := *dateOf(t, "2026-11-01"), *dateOf(t, "2026-11-17")
+	w.must(w.store.SaveArchiveState(t.Context(), sqlstore.ArchiveState{PropertyID: w.properties["main"].ID, First: &first, Last: &last}))
+	get := func(more ...string) response {
+		return w.get("pro", w.path("main", "/summary"), append(query, more...)...).ok(t)
+	}
+	calls := w.calls(func() {
+		r := get()
+		wantNote(t, r, both)
+		w.wantMaxAge(t, "private, max-age=0", r)
+		wantNote(t, get("compare", "previous_period"), both, lateTwice)
+	})
+	if calls != 1 {
+		t.Errorf("%d calls", calls)
+	}
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	wantNote(t, get(), lateDay)
 }
 
 // The rows of a short period may all be of days that are not published: that none match then says nothing.

@@ -17,15 +17,17 @@ type noteChecker struct {
 	q *question
 	e *expectation
 
-	unpublished, missing []date // named as such
-	more                 int    // missing days that are counted, but not named
-	compared             bool
-	byPage               bool // figures count by page
-	begins               date
+	unpublished, unclear, missing []date // named as such
+
+	more     int // missing days that are counted, but not named
+	compared bool
+	byPage   bool // figures count by page
+	begins   date
 }
 
 var (
 	unpublishedNote = regexp.MustCompile(`^Search Console has not published (.*) yet\.$`)
+	unclearNote     = regexp.MustCompile(`^Search Console may not have published (.*) yet\.$`)
 	missingNote     = regexp.MustCompile(`^(\d+) days? (?:is|are) not archived and not counted: (.*)\.$`)
 	comparedNote    = regexp.MustCompile(`^(\d+) of (\d+) days? (?:is|are) missing on one side: both periods are compared over the other (\d+)\.$`)
 	upToNote        = regexp.MustCompile(`^The days up to (\S+) come from the archive`)
@@ -42,6 +44,7 @@ func (x *reading) checkNotes(p *problems, q *question, e *expectation, notes []s
 		c.read(note)
 	}
 	c.named("not published", isUnpublished, c.unpublished)
+	c.named("unclear", isUnclear, c.unclear)
 	c.named("missing", isMissing, c.missing)
 	if n, counted := q.days(), len(e.counted); q.compare && counted > 0 && counted < n && !c.compared {
 		c.add("%d of %d days are compared, and no note says so: %q", counted, n, notes)
@@ -90,6 +93,10 @@ func countIn(digits string) int {
 func (c *noteChecker) read(note string) {
 	if m := unpublishedNote.FindStringSubmatch(note); m != nil {
 		c.unpublished = c.days(m[1])
+		return
+	}
+	if m := unclearNote.FindStringSubmatch(note); m != nil {
+		c.unclear = c.days(m[1])
 		return
 	}
 	if m := missingNote.FindStringSubmatch(note); m != nil {

@@ -282,7 +282,7 @@ func (s *served) count(status int, seen map[string]int) {
 	seen[strconv.Itoa(status)]++
 	seen[s.Meta.Source]++
 	text := strings.Join(s.Meta.Notes, " ")
-	for name, part := range map[string]string{"unpublished": "has not published", "missing": "not archived",
+	for name, part := range map[string]string{"unpublished": "has not published", "unclear": "may not have published", "missing": "not archived",
 		"compared": "missing on one side", "young": "begin", "by page": "counts by page"} {
 		if strings.Contains(text, part) {
 			seen[name]++

@@ -86,18 +86,17 @@ func LostUntil(rows *Rows, window DateRange) Date {
 }
 
 // UnclearDays returns the days at the end of a period, up to an anchor, that a filtered series over the days asked does not explain: it has
-// figures, but none of these days, which the upstream may not have published. Only the series without filters shows whether it has. Nor does
-// a series without any figures explain them, if all of its days are so late. ok is false if there are no such days.
-func UnclearDays(rows *Rows, asked, period DateRange, anchor Date) (unclear DateRange, ok bool) {
+// no figures of them, and the upstream may not have published them. Only the series without filters shows whether it has. likely is whether
+// traffic may be missing: the filter matches that of another day, or all days are so late.
+func UnclearDays(rows *Rows, asked, period DateRange, anchor Date) (unclear DateRange, likely bool) {
 	last := anchor - LongestLag // with figures, or published for certain
-	isUnclear := asked.Start > last
+	likely = asked.Start > last
 	for i := range rows.Len() {
 		if day, err := ParseDate(string(rows.Key(i))); err == nil && rows.metrics[i].Impressions > 0 {
-			last, isUnclear = max(last, day), true
+			last, likely = max(last, day), true
 		}
 	}
-	unclear = DateRange{Start: max(last, period.Start-1) + 1, End: period.End}
-	return unclear, isUnclear && unclear.Start <= unclear.End
+	return DateRange{Start: max(last, period.Start-1) + 1, End: period.End}, likely
 }
 
 // Unclear returns those of some days up to an anchor that the series does not explain either: an older one does not have the last of them.
