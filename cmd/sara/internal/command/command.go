@@ -143,8 +143,12 @@ func reportParse(stderr io.Writer, parsed *kong.Context, err error) int {
 	return ExitUsage
 }
 
-// parse parses a command line. The parser would replace what is not UTF-8, and another text would be stored.
+// parse parses a command line; sara help COMMAND is sara COMMAND --help. The parser would replace what is not UTF-8, and another text would
+// be stored.
 func parse(args []string, options []kong.Option) (*kong.Context, error) {
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
 		return nil, fmt.Errorf("%q is not text in UTF-8", args[i])
 	}

@@ -34,6 +34,7 @@ func explain(k *kong.Kong) error {
 		}
 	}
 	explainNode(k.Model.Node)
+	k.Model.HelpFlag.Help = "Show this help."
 	return nil
 }
 

@@ -62,6 +62,18 @@ func TestHelpShowsTheFlagsOfACommandBeforeTheSettings(t *testing.T) {
 	}
 }
 
+// TestHelpIsACommandToo: it is what people try first, with and without the name of a command or of a group.
+func TestHelpIsACommandToo(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, sara)
+	for asked, want := range map[string]string{"help": "--help", "help key": "key --help", "help key create": "key create --help"} {
+		if got, want := c.OK(strings.Fields(asked)...), c.OK(strings.Fields(want)...); got != want {
+			t.Errorf("sara %s prints\n%s\nand not\n%s", asked, got, want)
+		}
+	}
+	c.Fails(ExitUsage, []string{"help", "frobnicate"}, "unexpected argument frobnicate")
+}
+
 // TestCompletion lets the shells that are installed complete a command line.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
