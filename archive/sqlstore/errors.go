@@ -28,11 +28,11 @@ type WrongKeyError struct {
 
 func (e *WrongKeyError) Error() string {
 	if e.Key == (keyring.ID{}) {
-		return "no secret key opens them: set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to the key that sealed them, " +
-			"or replace the connection's credentials"
+		return "no secret key opens the stored credentials: set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to the key that sealed them, " +
+			"or replace them"
 	}
-	return fmt.Sprintf("they are sealed with the secret key %s: set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it, "+
-		"or replace the connection's credentials", e.Key)
+	return fmt.Sprintf("the stored credentials are sealed with the secret key %s: set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it, "+
+		"or replace them", e.Key)
 }
 
 // Is reports whether target is ErrWrongSecretKey.

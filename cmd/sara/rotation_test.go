@@ -123,5 +123,5 @@ func testSecretKeyRotation(t *testing.T, binary string, postgres *pgtest.Server)
 	if n := requests.Load(); n < 20 {
 		t.Errorf("only %d requests were sent", n)
 	}
-	c.Fails(command.ExitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "shop": they are sealed with the secret key `)
+	c.Fails(command.ExitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "shop": the stored credentials are sealed with the secret key `)
 }

@@ -248,7 +248,7 @@ func TestCheckDecryptsStoredCredentials(t *testing.T) {
 	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
 	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serve does not start either
 		c.With("SARA_SECRET_KEY="+another).Fails(ExitError, append(check, "--log-level", "error"),
-			`SARA_SECRET_KEY: connection "mine": they are sealed with the secret key `, "set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it")
+			`SARA_SECRET_KEY: connection "mine": the stored credentials are sealed with the secret key `, "set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it")
 	}
 	c.Env = append(c.Env, "SARA_SECRET_KEY=")
 	c.Fails(ExitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `,
