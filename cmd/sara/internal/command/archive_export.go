@@ -99,6 +99,9 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 
 func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, history *archive.History, format archive.Format,
 	p sqlstore.Property) error {
+	if err := c.noteMissing(ctx, con, history, p); err != nil {
+		return err
+	}
 	records := history.Export(ctx, p.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
 	if c.toStdout() {
 		return archive.WriteRecords(con.Stdout, format, records)
@@ -109,6 +112,21 @@ func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, hi
 		}
 	}
 	return replaceFile(backend.Linked(c.Output), func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
+}
+
+// noteMissing says if none of the days is archived: an export without rows looks like that of a site without traffic.
+func (c *archiveExport) noteMissing(ctx context.Context, con *console.Console, history *archive.History, p sqlstore.Property) error {
+	inventory, err := history.Days(ctx, p.ID)
+	if err != nil {
+		return nil // the export itself fails, unless the damage is in other days
+	}
+	switch first, last := inventory.Bounds(); {
+	case first == nil:
+		_, err = fmt.Fprintf(con.Stderr, "sara: no day of %s is archived: sara collect archives what Search Console has\n", p.Site)
+	case c.From.Date > *last || c.To.Date < *first:
+		_, err = fmt.Fprintf(con.Stderr, "sara: none of these days of %s is archived: the archive has %s to %s\n", p.Site, *first, *last)
+	}
+	return err
 }
 
 // exportFolder writes a file for each property and month that has rows, and one with the properties.

@@ -171,6 +171,22 @@ func TestExportTakesTheFormatFromTheFileAndAsksBeforeItOverwrites(t *testing.T) 
 	c.OK(append(export, "--force")...)
 }
 
+// An export without rows looks like that of a site without traffic.
+func TestExportSaysThatNoDayIsArchived(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("archive", "import", clitest.ShopSite, c.Write("all.csv", clitest.CSVHeader+clitest.SomeHistory))
+	for _, test := range []struct{ site, day, want string }{
+		{clitest.ShopSite, "2025-02-03", "sara: none of these days of " + clitest.ShopSite + " is archived: the archive has 2025-01-30 to 2025-02-02\n"},
+		{clitest.CopySite, "2025-02-01", "sara: no day of " + clitest.CopySite + " is archived: sara collect archives what Search Console has\n"},
+		{clitest.ShopSite, "2025-02-02", ""},
+	} {
+		if exportCSV(c, test.site, test.day, test.day, "csv"); c.LastErrs != test.want {
+			t.Errorf("%s of %s: %q, want %q", test.day, test.site, c.LastErrs, test.want)
+		}
+	}
+}
+
 // A link to a file on another disk stays, and the export is on that disk.
 func TestExportWritesWhereALinkLeads(t *testing.T) {
 	t.Parallel()
