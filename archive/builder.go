@@ -29,12 +29,6 @@ func NewDayBuilder(date translate.Date, by translate.Dimension) *DayBuilder {
 	return &DayBuilder{date: date, by: by}
 }
 
-// Date returns the builder's day.
-func (b *DayBuilder) Date() translate.Date { return b.date }
-
-// Dimension returns the builder's dimension.
-func (b *DayBuilder) Dimension() translate.Dimension { return b.by }
-
 // Add adds a row, with a copy of its key. A total has no key. A row that the archive cannot hold is an error.
 func (b *DayBuilder) Add(key []byte, clicks, impressions int64, position float64) error {
 	r := row{key: key, clicks: clicks, impressions: impressions, position: position}

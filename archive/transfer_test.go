@@ -199,7 +199,7 @@ func TestImportDaysEqualsImport(t *testing.T) {
 		}
 		// A day without rows is a day without traffic for a builder, and no day among records.
 		builders = slices.DeleteFunc(builders, func(b *DayBuilder) bool {
-			return !slices.ContainsFunc(records, func(r FileRecord) bool { return r.Date == b.Date() && r.Dimension == b.Dimension() })
+			return !slices.ContainsFunc(records, func(r FileRecord) bool { return r.Date == b.date && r.Dimension == b.by })
 		})
 		one, two := newTestHistory(t), newTestHistory(t)
 		o := ImportOptions{Until: first + 10, Provisional: first + 3}
