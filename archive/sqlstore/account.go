@@ -82,12 +82,9 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 }
 
 // Accounts lists the accounts, oldest first.
-func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
-	accounts, err := all(ctx, s.overview, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id")
-	if err != nil {
-		return nil, fmt.Errorf("list accounts: %w", err)
-	}
-	return accounts, nil
+func (s *Store) Accounts(ctx context.Context) (_ []Account, err error) {
+	defer wrap(&err, "list accounts")
+	return all(ctx, s.overview, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id")
 }
 
 // Account returns the account with this id or name.

@@ -62,7 +62,8 @@ func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation
 
 // Annotations returns the annotations of a property from one date to another, both inclusive and optional. They are ordered by
 // date, then in the order they were added.
-func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *translate.Date) ([]Annotation, error) {
+func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *translate.Date) (_ []Annotation, err error) {
+	defer wrap(&err, "read the annotations of property %s", propertyID)
 	first, last := translate.NewDate(1, time.January, 1), translate.NewDate(9999, time.December, 31)
 	if from != nil {
 		first = *from
@@ -70,16 +71,13 @@ func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *tr
 	if to != nil {
 		last = *to
 	}
-	annotations, err := all(ctx, s.annotations, scanAnnotation, selectAnnotations, propertyID, int64(first), int64(last))
-	if err != nil {
-		return nil, fmt.Errorf("read the annotations of property %s: %w", propertyID, err)
-	}
-	return annotations, nil
+	return all(ctx, s.annotations, scanAnnotation, selectAnnotations, propertyID, int64(first), int64(last))
 }
 
 // RemoveAnnotation removes an annotation by its id.
-func (s *Store) RemoveAnnotation(ctx context.Context, id string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+func (s *Store) RemoveAnnotation(ctx context.Context, id string) (err error) {
+	defer wrap(&err, "remove annotation %q", id)
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		removed, err := one(ctx, tx, func(row scanner) (change, error) {
 			var workspace, site string
 			a := Annotation{ID: id}
@@ -95,10 +93,6 @@ func (s *Store) RemoveAnnotation(ctx context.Context, id string) error {
 		_, err = tx.ExecContext(ctx, "DELETE FROM annotations WHERE id = $1", id)
 		return removed, err
 	})
-	if err != nil {
-		return fmt.Errorf("remove annotation %q: %w", id, err)
-	}
-	return nil
 }
 
 // change is the entry of the audit log about an annotation of a property.

@@ -32,12 +32,9 @@ const selectArchiveState = "SELECT property_id, first_day, last_day, gaps, colle
 	" FROM archive_states WHERE property_id = $1"
 
 // ArchiveState returns the state of a property's archive; only PropertyID is set if it was never collected.
-func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveState, error) {
-	a, err := readArchiveState(ctx, s.overview, propertyID)
-	if err != nil {
-		return ArchiveState{}, fmt.Errorf("read the state of the archive of property %s: %w", propertyID, err)
-	}
-	return a, nil
+func (s *Store) ArchiveState(ctx context.Context, propertyID string) (_ ArchiveState, err error) {
+	defer wrap(&err, "read the state of the archive of property %s", propertyID)
+	return readArchiveState(ctx, s.overview, propertyID)
 }
 
 func readArchiveState(ctx context.Context, q querier, propertyID string) (ArchiveState, error) {
@@ -51,8 +48,9 @@ func readArchiveState(ctx context.Context, q querier, propertyID string) (Archiv
 
 // SaveArchiveState replaces the state of a property's archive. It cleans the note. Generation stays the same; Edition advances if
 // the range of archived days, which the API serves, has changed.
-func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
-	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) (err error) {
+	defer wrap(&err, "save the state of the archive of property %s", a.PropertyID)
+	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		before, err := readArchiveState(ctx, tx, a.PropertyID)
 		if err != nil {
 			return err
@@ -69,19 +67,12 @@ func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 		}
 		return nextEdition(ctx, tx)
 	})
-	if err != nil {
-		return fmt.Errorf("save the state of the archive of property %s: %w", a.PropertyID, err)
-	}
-	return nil
 }
 
 // NewestArchivedDay returns the last archived day of all properties; nil if nothing is archived.
-func (s *Store) NewestArchivedDay(ctx context.Context) (*translate.Date, error) {
-	day, err := one(ctx, s.overview, scalar[*translate.Date], "SELECT max(last_day) FROM archive_states")
-	if err != nil {
-		return nil, fmt.Errorf("read the newest archived day: %w", err)
-	}
-	return day, nil
+func (s *Store) NewestArchivedDay(ctx context.Context) (_ *translate.Date, err error) {
+	defer wrap(&err, "read the newest archived day")
+	return one(ctx, s.overview, scalar[*translate.Date], "SELECT max(last_day) FROM archive_states")
 }
 
 func isSameDay(a, b *translate.Date) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -110,12 +101,9 @@ func scanArchivable(row scanner) (p ArchivableProperty, err error) {
 }
 
 // ArchivableProperties returns all properties ordered by name, including archived and unreadable ones, with plan and state.
-func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty, error) {
-	properties, err := all(ctx, s.overview, scanArchivable, selectArchivable+byName)
-	if err != nil {
-		return nil, fmt.Errorf("list the properties to archive: %w", err)
-	}
-	return properties, nil
+func (s *Store) ArchivableProperties(ctx context.Context) (_ []ArchivableProperty, err error) {
+	defer wrap(&err, "list the properties to archive")
+	return all(ctx, s.overview, scanArchivable, selectArchivable+byName)
 }
 
 // ArchivableProperty returns one of ArchivableProperties; false if no property has the ID.

@@ -60,11 +60,10 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
 
 // removeOldEntries removes entries past their retention: by the database's clock, like the trigger. If this process's clock were ahead, the
 // trigger would refuse, and the change would fail.
-func (s *Store) removeOldEntries(ctx context.Context, tx *sql.Tx) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM audit_log WHERE keep_until <= "+s.dialect.nowMillis()); err != nil {
-		return fmt.Errorf("remove old entries of the audit log: %w", err)
-	}
-	return nil
+func (s *Store) removeOldEntries(ctx context.Context, tx *sql.Tx) (err error) {
+	defer wrap(&err, "remove old entries of the audit log")
+	_, err = tx.ExecContext(ctx, "DELETE FROM audit_log WHERE keep_until <= "+s.dialect.nowMillis())
+	return err
 }
 
 // AuditFilter selects entries of the audit log.
@@ -76,19 +75,16 @@ type AuditFilter struct {
 }
 
 // AuditLog lists entries of the audit log, newest first.
-func (s *Store) AuditLog(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
+func (s *Store) AuditLog(ctx context.Context, f AuditFilter) (_ []AuditEntry, err error) {
+	defer wrap(&err, "read the audit log")
 	since := int64(0)
 	if f.Since != nil {
 		since = f.Since.UnixMilli()
 	}
-	entries, err := all(ctx, s.overview, scanAuditEntry, "SELECT id, at, actor, action, subject, account_id, details FROM audit_log"+
+	return all(ctx, s.overview, scanAuditEntry, "SELECT id, at, actor, action, subject, account_id, details FROM audit_log"+
 		" WHERE ($1 = '' OR account_id = coalesce((SELECT id FROM accounts WHERE name = $1), $1))"+
 		" AND at >= $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4",
 		f.Account, since, f.Before, f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the audit log: %w", err)
-	}
-	return entries, nil
 }
 
 func scanAuditEntry(row scanner) (e AuditEntry, err error) {

@@ -137,21 +137,15 @@ func lockConnection(ctx context.Context, tx *sql.Tx, reference string) (Connecti
 }
 
 // Connections lists the connections of all workspaces, oldest first.
-func (s *Store) Connections(ctx context.Context) ([]Connection, error) {
-	connections, err := all(ctx, s.overview, scanConnection, selectConnections+"ORDER BY c.created_at, c.id")
-	if err != nil {
-		return nil, fmt.Errorf("list connections: %w", err)
-	}
-	return connections, nil
+func (s *Store) Connections(ctx context.Context) (_ []Connection, err error) {
+	defer wrap(&err, "list connections")
+	return all(ctx, s.overview, scanConnection, selectConnections+"ORDER BY c.created_at, c.id")
 }
 
 // ConnectionIDs lists the ids of all connections.
-func (s *Store) ConnectionIDs(ctx context.Context) ([]string, error) {
-	ids, err := all(ctx, s.overview, scalar[string], "SELECT id FROM connections ORDER BY id")
-	if err != nil {
-		return nil, fmt.Errorf("list the ids of connections: %w", err)
-	}
-	return ids, nil
+func (s *Store) ConnectionIDs(ctx context.Context) (_ []string, err error) {
+	defer wrap(&err, "list the ids of connections")
+	return all(ctx, s.overview, scalar[string], "SELECT id FROM connections ORDER BY id")
 }
 
 // Connection returns the connection with this id, NAME, WORKSPACE/NAME or ACCOUNT/WORKSPACE/NAME.

@@ -60,8 +60,9 @@ func (d *Discovery) check() error {
 // inspections; those of dropped URLs are deleted. Readers see the whole change or nothing.
 //
 // The first discovery of 100,000 URLs holds SQLite's write lock for several seconds; later ones write only differences.
-func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discovery) error {
-	err := d.check()
+func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discovery) (err error) {
+	defer wrap(&err, "save the discovery of property %s", propertyID)
+	err = d.check()
 	if err == nil {
 		err = s.openIndex(ctx, propertyID)
 	}
@@ -84,10 +85,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discover
 			return recount(ctx, tx, number)
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("save the discovery of property %s: %w", propertyID, err)
-	}
-	return nil
+	return err
 }
 
 // trackedURL is a row of indexed_urls without its inspection.

@@ -45,7 +45,8 @@ type Dump struct {
 
 // Dump writes a consistent snapshot of the rows of all tables while others write. Stored credentials stay sealed. Its memory use does not
 // depend on the number of rows.
-func (s *Store) Dump(ctx context.Context, w io.Writer) (Dump, error) {
+func (s *Store) Dump(ctx context.Context, w io.Writer) (_ Dump, err error) {
+	defer wrap(&err, "dump the %s database", s.dialect)
 	current, known, err := s.SchemaVersion(ctx)
 	if err == nil && current != known {
 		err = fmt.Errorf("the schema has version %d, not %d: run sara migrate", current, known)
@@ -63,10 +64,7 @@ func (s *Store) Dump(ctx context.Context, w io.Writer) (Dump, error) {
 			return nil
 		})
 	}
-	if err != nil {
-		return Dump{}, fmt.Errorf("dump the %s database: %w", s.dialect, err)
-	}
-	return d, nil
+	return d, err
 }
 
 func dumpTable(ctx context.Context, tx *sql.Tx, w io.Writer, table string) (count int, err error) {

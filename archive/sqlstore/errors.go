@@ -20,6 +20,13 @@ var (
 	ErrNotOpen = errors.New("the database is not open yet")
 )
 
+// wrap adds what was attempted to an error. It must be deferred.
+func wrap(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
+}
+
 // A WrongKeyError means that no secret key opens stored credentials: they were sealed with another key, or are damaged. It matches
 // ErrWrongSecretKey.
 type WrongKeyError struct {

@@ -40,12 +40,9 @@ const (
 )
 
 // IndexedURLs returns a page of the published inspections of a property.
-func (s *Store) IndexedURLs(ctx context.Context, propertyID string, q IndexQuery) (IndexedPage, error) {
-	page, err := s.readConsistentPage(ctx, propertyID, q)
-	if err != nil {
-		return IndexedPage{}, fmt.Errorf("list the indexed URLs of property %s: %w", propertyID, err)
-	}
-	return page, nil
+func (s *Store) IndexedURLs(ctx context.Context, propertyID string, q IndexQuery) (_ IndexedPage, err error) {
+	defer wrap(&err, "list the indexed URLs of property %s", propertyID)
+	return s.readConsistentPage(ctx, propertyID, q)
 }
 
 func (s *Store) readConsistentPage(ctx context.Context, propertyID string, q IndexQuery) (IndexedPage, error) {

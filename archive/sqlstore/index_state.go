@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -38,12 +37,9 @@ func (i *IndexState) fields() []any {
 }
 
 // IndexState returns the index state of a property; only PropertyID is set if it was never inspected.
-func (s *Store) IndexState(ctx context.Context, propertyID string) (IndexState, error) {
-	state, err := readIndexState(ctx, s.indexing, propertyID)
-	if err != nil {
-		return IndexState{}, fmt.Errorf("read the state of the coverage of property %s: %w", propertyID, err)
-	}
-	return state, nil
+func (s *Store) IndexState(ctx context.Context, propertyID string) (_ IndexState, err error) {
+	defer wrap(&err, "read the state of the coverage of property %s", propertyID)
+	return readIndexState(ctx, s.indexing, propertyID)
 }
 
 func readIndexState(ctx context.Context, q querier, propertyID string) (IndexState, error) {
@@ -60,19 +56,17 @@ func readIndexState(ctx context.Context, q querier, propertyID string) (IndexSta
 
 // SaveIndexRun saves the result of a run for a property: InspectedAt, CooldownUntil, Failures and the cleaned Note. SaveDiscovery
 // and PublishInspections save the other fields. Generation stays the same.
-func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) error {
+func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) (err error) {
+	defer wrap(&err, "save the state of the coverage of property %s", i.PropertyID)
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
-	err := s.openIndex(ctx, i.PropertyID)
+	err = s.openIndex(ctx, i.PropertyID)
 	if err == nil {
 		_, err = s.changes.ExecContext(ctx, "UPDATE index_states SET inspected_at = $1, rests_until = $2, failures = $3, note = $4"+
 			" WHERE property_id = $5", optionalMillis(i.InspectedAt), optionalMillis(i.CooldownUntil), i.Failures, cleanNote(i.Note),
 			i.PropertyID)
 	}
-	if err != nil {
-		return fmt.Errorf("save the state of the coverage of property %s: %w", i.PropertyID, err)
-	}
-	return nil
+	return err
 }
 
 // openIndex assigns a number to a property that has none.
@@ -117,10 +111,7 @@ func scanInspectable(row scanner) (p InspectableProperty, err error) {
 }
 
 // InspectableProperties returns all properties ordered by name, including archived and unreadable ones, with plan and state.
-func (s *Store) InspectableProperties(ctx context.Context) ([]InspectableProperty, error) {
-	properties, err := all(ctx, s.overview, scanInspectable, selectInspectable+byName)
-	if err != nil {
-		return nil, fmt.Errorf("list the properties to inspect: %w", err)
-	}
-	return properties, nil
+func (s *Store) InspectableProperties(ctx context.Context) (_ []InspectableProperty, err error) {
+	defer wrap(&err, "list the properties to inspect")
+	return all(ctx, s.overview, scanInspectable, selectInspectable+byName)
 }

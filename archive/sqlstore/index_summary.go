@@ -74,17 +74,15 @@ const (
 )
 
 // SaveIndexDay records the counts of a property's URLs on a day for which this store published nothing.
-func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay) error {
+func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay) (err error) {
+	defer wrap(&err, "save the coverage of property %s on %s", propertyID, d.Date)
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
-	err := s.openIndex(ctx, propertyID)
+	err = s.openIndex(ctx, propertyID)
 	if err == nil {
 		_, err = s.changes.ExecContext(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
 	}
-	if err != nil {
-		return fmt.Errorf("save the coverage of property %s on %s: %w", propertyID, d.Date, err)
-	}
-	return nil
+	return err
 }
 
 const (
@@ -121,6 +119,7 @@ func scanIndexDay(row scanner) (d IndexDay, err error) {
 // IndexSummary returns the counts of a property's URLs, with the trend from a day on if trendFrom is not nil. It reads from one
 // snapshot.
 func (s *Store) IndexSummary(ctx context.Context, propertyID string, trendFrom *translate.Date) (sum IndexSummary, err error) {
+	defer wrap(&err, "read the coverage of property %s", propertyID)
 	err = snapshot(ctx, s.indexing, readLimit, func(ctx context.Context, tx *sql.Tx) error {
 		if sum.State, err = readIndexState(ctx, tx, propertyID); err != nil {
 			return err
@@ -137,8 +136,5 @@ func (s *Store) IndexSummary(ctx context.Context, propertyID string, trendFrom *
 		sum.Trend, err = all(ctx, tx, scanIndexDay, selectIndexDays, propertyID, *trendFrom)
 		return err
 	})
-	if err != nil {
-		return IndexSummary{}, fmt.Errorf("read the coverage of property %s: %w", propertyID, err)
-	}
-	return sum, nil
+	return sum, err
 }

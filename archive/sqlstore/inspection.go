@@ -32,6 +32,7 @@ const selectTracked = "SELECT u.url, u.clicks, u.sitemaps, coalesce(i.inspected_
 
 // TrackedURLs returns the URLs of the last discovery, ordered by URL.
 func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []TrackedURL, err error) {
+	defer wrap(&err, "list the tracked URLs of property %s", propertyID)
 	err = snapshot(ctx, s.changes, bulkLimit, func(ctx context.Context, tx *sql.Tx) error {
 		number, err := one(ctx, tx, scalar[sql.NullInt32], "SELECT "+indexNumber, propertyID)
 		if err != nil {
@@ -49,10 +50,7 @@ func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []Trac
 		}, selectTracked, number.Int32)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list the tracked URLs of property %s: %w", propertyID, err)
-	}
-	return urls, nil
+	return urls, err
 }
 
 // StageInspection keeps an inspection durably until it is published. It replaces one that is already staged, and drops one for a
@@ -105,6 +103,7 @@ const maxLabel = 200
 // sets RefreshedAt. It returns the number of updated URLs. Readers see the whole change or nothing. It is idempotent, except for the
 // time.
 func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
+	defer wrap(&err, "publish the inspections of property %s", propertyID)
 	err = s.openIndex(ctx, propertyID)
 	if err == nil {
 		err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
@@ -123,10 +122,7 @@ func (s *Store) PublishInspections(ctx context.Context, propertyID string, day t
 			return err
 		})
 	}
-	if err != nil {
-		return 0, fmt.Errorf("publish the inspections of property %s: %w", propertyID, err)
-	}
-	return published, nil
+	return published, err
 }
 
 // applyStaged moves the staged inspections of a property to its URLs. It marks them as taken first, so inspections staged
@@ -177,6 +173,7 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 // TakenInspections returns the sites with at least least granted inspections on a day: the first most of them, the highest count first,
 // and their total number.
 func (s *Store) TakenInspections(ctx context.Context, day translate.Date, least, most int) (first []SiteInspections, total int, err error) {
+	defer wrap(&err, "count the inspections of %s", day)
 	const from = " FROM inspection_counts WHERE day = $1 AND taken >= $2"
 	total, err = one(ctx, s.overview, scalar[int], "SELECT count(*)"+from, day, least)
 	if err == nil && total > 0 {
@@ -185,10 +182,7 @@ func (s *Store) TakenInspections(ctx context.Context, day translate.Date, least,
 			return i, err
 		}, "SELECT site, taken"+from+" ORDER BY taken DESC, site LIMIT $3", day, least, most)
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("count the inspections of %s: %w", day, err)
-	}
-	return first, total, nil
+	return first, total, err
 }
 
 // SiteInspections are the granted inspections of a site on a day.

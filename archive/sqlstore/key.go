@@ -191,6 +191,7 @@ func (k APIKey) change(action string, p Person) change {
 
 // RestrictKey replaces the addresses that a key can be used from. It is idempotent.
 func (s *Store) RestrictKey(ctx context.Context, id string, from policy.Addresses) (k APIKey, err error) {
+	defer wrap(&err, "restrict key %q", id)
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		changed, err := affected(ctx, tx, "UPDATE api_keys SET allowed_from = $1 WHERE id = $2 AND allowed_from <> $1", from.String(), id)
 		if err != nil {
@@ -204,10 +205,7 @@ func (s *Store) RestrictKey(ctx context.Context, id string, from policy.Addresse
 		c.details["from"] = k.From.Names() // even if empty: any address
 		return c, err
 	})
-	if err != nil {
-		return APIKey{}, fmt.Errorf("restrict key %q: %w", id, err)
-	}
-	return k, nil
+	return k, err
 }
 
 // checkScopes checks only the format; policy decides which scopes exist.

@@ -12,6 +12,7 @@ import (
 
 // RevokeKey revokes a key permanently, with immediate effect. It is idempotent.
 func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) {
+	defer wrap(&err, "revoke key %q", id)
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := lockKey(ctx, tx, id)
 		if err != nil {
@@ -27,10 +28,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) 
 		}
 		return k.change("key.revoke", p), nil
 	})
-	if err != nil {
-		return APIKey{}, fmt.Errorf("revoke key %q: %w", id, err)
-	}
-	return k, nil
+	return k, err
 }
 
 // lockKey returns the person of a key, and locks the person's account: see lockAccount.
@@ -61,6 +59,7 @@ func endKey(ctx context.Context, tx *sql.Tx, id string, at time.Time) (changed b
 
 // RevokeKeys revokes all keys of a person, and returns those that it revoked, in the order of their IDs: see lockKeys. It is idempotent.
 func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey, err error) {
+	defer wrap(&err, "revoke the keys of %q", person)
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)
 		if err != nil {
@@ -91,10 +90,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 		}
 		return change{}, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("revoke the keys of %q: %w", person, err)
-	}
-	return revoked, nil
+	return revoked, err
 }
 
 // RotateKey replaces a key with one that has the same person, scopes, workspace, addresses and name, and the given hash. The old key works

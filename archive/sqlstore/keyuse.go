@@ -15,12 +15,13 @@ const keysPerUpdate = 1000
 
 // RecordKeyUses records when keys were last used, by key ID. It keeps a later use recorded by another process, and ignores keys
 // that no longer exist. The Edition stays the same, because nothing that is served changes.
-func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) error {
+func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) (err error) {
+	defer wrap(&err, "record the last use of %d keys", len(uses))
 	byHour := make(map[int64][]string)
 	for id, at := range uses {
 		byHour[at.UnixMilli()] = append(byHour[at.UnixMilli()], id)
 	}
-	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.lockKeys(ctx, tx, slices.Sorted(maps.Keys(uses))); err != nil {
 			return err
 		}
@@ -39,10 +40,6 @@ func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) er
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("record the last use of %d keys: %w", len(uses), err)
-	}
-	return nil
 }
 
 // lockKeys locks keys in the order of their IDs, as revocations and removals do: an update locks them in any order, and could deadlock.

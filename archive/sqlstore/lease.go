@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -22,32 +21,27 @@ const endless = 24 * time.Hour
 // AcquireLease acquires the named lease for ttl if it is free or expired, and reports whether the holder has it now. Only one of
 // any number of contenders gets it. Expiry is decided by Config.Now, so the clocks of contenders must agree within a fraction of
 // ttl. A lease is reentrant by holder: use a distinct holder name for each concurrent run.
-func (s *Store) AcquireLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+func (s *Store) AcquireLease(ctx context.Context, name, holder string, ttl time.Duration) (_ bool, err error) {
+	defer wrap(&err, "acquire the lease %q", name)
 	now := s.clock()
 	n, err := s.changeLease(ctx, acquireLease, name, holder, now.Add(ttl).UnixMilli(), now.UnixMilli(), now.Add(endless).UnixMilli())
-	if err != nil {
-		return false, fmt.Errorf("acquire the lease %q: %w", name, err)
-	}
-	return n == 1, nil
+	return n == 1, err
 }
 
 // RenewLease extends a lease to ttl from now, and reports whether the holder still had it. An expired lease is lost, even if no other
 // holder has acquired it.
-func (s *Store) RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+func (s *Store) RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (_ bool, err error) {
+	defer wrap(&err, "renew the lease %q", name)
 	now := s.clock()
 	n, err := s.changeLease(ctx, renewLease, now.Add(ttl).UnixMilli(), name, holder, now.UnixMilli())
-	if err != nil {
-		return false, fmt.Errorf("renew the lease %q: %w", name, err)
-	}
-	return n == 1, nil
+	return n == 1, err
 }
 
 // ReleaseLease releases a lease before it expires. It does not affect the lease of another holder.
-func (s *Store) ReleaseLease(ctx context.Context, name, holder string) error {
-	if _, err := s.changeLease(ctx, releaseLease, name, holder); err != nil {
-		return fmt.Errorf("release the lease %q: %w", name, err)
-	}
-	return nil
+func (s *Store) ReleaseLease(ctx context.Context, name, holder string) (err error) {
+	defer wrap(&err, "release the lease %q", name)
+	_, err = s.changeLease(ctx, releaseLease, name, holder)
+	return err
 }
 
 func (s *Store) changeLease(ctx context.Context, statement string, args ...any) (int64, error) {

@@ -153,16 +153,14 @@ func (l *loader) begin(ctx context.Context, line []byte) error {
 	return err
 }
 
-func (l *loader) flush(ctx context.Context) error {
-	err := eachBatch(l.batch, func(values string, args []any) error {
+func (l *loader) flush(ctx context.Context) (err error) {
+	defer wrap(&err, "insert into %s", l.table.Table)
+	err = eachBatch(l.batch, func(values string, args []any) error {
 		_, err := l.tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", l.table.Table, strings.Join(l.table.Columns, ", "), values), args...)
 		return err
 	})
 	l.batch = l.batch[:0]
-	if err != nil {
-		return fmt.Errorf("insert into %s: %w", l.table.Table, err)
-	}
-	return nil
+	return err
 }
 
 // loadValue is the inverse of dumpValue.

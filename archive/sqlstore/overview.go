@@ -73,6 +73,7 @@ const (
 // choice of First use today's UTC offset for all runs: a run within an hour of midnight before the clocks changed may count for the
 // next or the previous day.
 func (s *Store) ArchiveOverview(ctx context.Context, calendar translate.Calendar, q OverviewQuery) (o Overview[ArchivableProperty], err error) {
+	defer wrap(&err, "count the archives that are behind")
 	today, anchor := calendar.Day(q.Now), calendar.Anchor(q.Now)
 	started := calendar.Start(today)
 	dayZero := started.UnixMilli() - int64(anchor)*(24*time.Hour).Milliseconds()
@@ -83,24 +84,19 @@ func (s *Store) ArchiveOverview(ctx context.Context, calendar translate.Calendar
 		o.First, err = all(ctx, s.overview, scanArchivable, selectArchivable+"WHERE p.id IN ("+worstArchives+rows+worstArchivesFirst+")"+byName,
 			append([]any{anchor, dayZero, q.Most}, plans...)...)
 	}
-	if err != nil {
-		return Overview[ArchivableProperty]{}, fmt.Errorf("count the archives that are behind: %w", err)
-	}
-	return o, nil
+	return o, err
 }
 
 // IndexOverview returns how old the index coverage of all properties is.
 func (s *Store) IndexOverview(ctx context.Context, q OverviewQuery) (o Overview[InspectableProperty], err error) {
+	defer wrap(&err, "count the properties whose index coverage is old")
 	o.OverviewCounts, err = s.overviewCounts(ctx, "index_states", countIndexes, q.Plans, q.addedLate())
 	if err == nil && q.Most > 0 {
 		rows, plans := ofPlans(overviewRows, "index_states", q.Plans, 3)
 		o.First, err = all(ctx, s.overview, scanInspectable, selectInspectable+"WHERE p.id IN ("+worstIndexes+rows+worstIndexesFirst+")"+byName,
 			append([]any{q.Now.UnixMilli(), q.Most}, plans...)...)
 	}
-	if err != nil {
-		return Overview[InspectableProperty]{}, fmt.Errorf("count the properties whose index coverage is old: %w", err)
-	}
-	return o, nil
+	return o, err
 }
 
 // addedLate is the instant up to which a property must have been added to count as late if it has nothing.
@@ -143,6 +139,7 @@ type Outage struct {
 
 // Outages returns the first most unhealthy connections, the longest outage first, and their number.
 func (s *Store) Outages(ctx context.Context, most int) (o Outages, err error) {
+	defer wrap(&err, "list the unhealthy connections")
 	o, err = one(ctx, s.overview, func(row scanner) (o Outages, err error) {
 		err = row.Scan(&o.Connections, &o.Total)
 		return o, err
@@ -154,32 +151,23 @@ func (s *Store) Outages(ctx context.Context, most int) (o Outages, err error) {
 		}, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
 			"WHERE NOT c.healthy ORDER BY coalesce(c.unhealthy_since, 0), c.id LIMIT $1", most)
 	}
-	if err != nil {
-		return Outages{}, fmt.Errorf("list the unhealthy connections: %w", err)
-	}
-	return o, nil
+	return o, err
 }
 
 // AccountsAfter returns the first most accounts whose ID is greater than after, ordered by ID.
-func (s *Store) AccountsAfter(ctx context.Context, after string, most int) ([]Account, error) {
-	accounts, err := all(ctx, s.overview, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id > $1 ORDER BY id LIMIT $2", after, most)
-	if err != nil {
-		return nil, fmt.Errorf("list accounts: %w", err)
-	}
-	return accounts, nil
+func (s *Store) AccountsAfter(ctx context.Context, after string, most int) (_ []Account, err error) {
+	defer wrap(&err, "list accounts")
+	return all(ctx, s.overview, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id > $1 ORDER BY id LIMIT $2", after, most)
 }
 
 // A SiteOfProperty is the part of a property that readers of counters need.
 type SiteOfProperty struct{ ID, Site string }
 
 // SitesAfter returns the first most properties after a site and id, ordered by site and id.
-func (s *Store) SitesAfter(ctx context.Context, after SiteOfProperty, most int) ([]SiteOfProperty, error) {
-	sites, err := all(ctx, s.overview, func(row scanner) (p SiteOfProperty, err error) {
+func (s *Store) SitesAfter(ctx context.Context, after SiteOfProperty, most int) (_ []SiteOfProperty, err error) {
+	defer wrap(&err, "list the sites of properties")
+	return all(ctx, s.overview, func(row scanner) (p SiteOfProperty, err error) {
 		err = row.Scan(&p.ID, &p.Site)
 		return p, err
 	}, "SELECT id, site FROM properties WHERE site >= $1 AND (site > $1 OR id > $2) ORDER BY site, id LIMIT $3", after.Site, after.ID, most)
-	if err != nil {
-		return nil, fmt.Errorf("list the sites of properties: %w", err)
-	}
-	return sites, nil
 }

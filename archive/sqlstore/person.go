@@ -66,18 +66,15 @@ func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces
 }
 
 // JoinWorkspace makes a person a member of a workspace, with access to its properties. It is idempotent.
-func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) (err error) {
+	defer wrap(&err, "add %q to workspace %q", person, workspace)
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)
 		if err != nil {
 			return change{}, err
 		}
 		return join(ctx, tx, p, workspace)
 	})
-	if err != nil {
-		return fmt.Errorf("add %q to workspace %q: %w", person, workspace, err)
-	}
-	return nil
 }
 
 // join changes nothing if the person is already a member.
@@ -97,8 +94,9 @@ func join(ctx context.Context, tx *sql.Tx, p Person, workspace string) (change, 
 
 // LeaveWorkspace ends a person's membership in a workspace, and with it the access of the person's keys. It returns a NotFoundError if
 // the person is not a member.
-func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) (err error) {
+	defer wrap(&err, "remove %q from workspace %q", person, workspace)
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)
 		if err != nil {
 			return change{}, err
@@ -110,10 +108,6 @@ func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) er
 		_, err = tx.ExecContext(ctx, "DELETE FROM memberships WHERE person_id = $1 AND workspace_id = $2", p.ID, w.ID)
 		return w.memberChange("workspace.member.remove", p), err
 	})
-	if err != nil {
-		return fmt.Errorf("remove %q from workspace %q: %w", person, workspace, err)
-	}
-	return nil
 }
 
 // PersonWorkspaces lists the workspaces of a person, oldest first.
@@ -138,22 +132,16 @@ func findOwnWorkspace(ctx context.Context, q querier, p Person, reference string
 	return w, err
 }
 
-func ownWorkspaces(ctx context.Context, q querier, p Person) ([]Workspace, error) {
-	own, err := all(ctx, q, scanWorkspace, selectWorkspaces+
+func ownWorkspaces(ctx context.Context, q querier, p Person) (_ []Workspace, err error) {
+	defer wrap(&err, "list the workspaces of %s", p.Email)
+	return all(ctx, q, scanWorkspace, selectWorkspaces+
 		"JOIN memberships m ON m.workspace_id = w.id WHERE m.person_id = $1 ORDER BY w.created_at, w.id", p.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list the workspaces of %s: %w", p.Email, err)
-	}
-	return own, nil
 }
 
 // People lists all people, oldest first.
-func (s *Store) People(ctx context.Context) ([]Person, error) {
-	people, err := all(ctx, s.overview, scanPerson, "SELECT "+personColumns+" FROM people ORDER BY created_at, id")
-	if err != nil {
-		return nil, fmt.Errorf("list people: %w", err)
-	}
-	return people, nil
+func (s *Store) People(ctx context.Context) (_ []Person, err error) {
+	defer wrap(&err, "list people")
+	return all(ctx, s.overview, scanPerson, "SELECT "+personColumns+" FROM people ORDER BY created_at, id")
 }
 
 // Person returns the person with this id or e-mail address, case-insensitively.

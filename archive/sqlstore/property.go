@@ -126,12 +126,9 @@ func nameOrder(displayName, id string) []byte {
 }
 
 // Properties lists the properties of all workspaces ordered by name, including archived ones.
-func (s *Store) Properties(ctx context.Context) ([]Property, error) {
-	properties, err := all(ctx, s.overview, scanProperty, selectProperties+byName)
-	if err != nil {
-		return nil, fmt.Errorf("list properties: %w", err)
-	}
-	return properties, nil
+func (s *Store) Properties(ctx context.Context) (_ []Property, err error) {
+	defer wrap(&err, "list properties")
+	return all(ctx, s.overview, scanProperty, selectProperties+byName)
 }
 
 // Property returns the property with this id, upstream property string, slug or host, tried in that order, in any workspace.
@@ -199,6 +196,7 @@ func (s *Store) SetStarred(ctx context.Context, property string, starred bool) (
 }
 
 func (s *Store) setFlag(ctx context.Context, property, action, update string, value bool) (p Property, err error) {
+	defer wrap(&err, "change property %q", property)
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		if p, err = findProperty(ctx, tx, property); err != nil {
 			return change{}, err
@@ -209,10 +207,7 @@ func (s *Store) setFlag(ctx context.Context, property, action, update string, va
 		p, err = findProperty(ctx, tx, p.ID)
 		return p.change(action), err
 	})
-	if err != nil {
-		return Property{}, fmt.Errorf("change property %q: %w", property, err)
-	}
-	return p, nil
+	return p, err
 }
 
 // SetPropertyAccess records why the upstream denies access to a property, or with an empty note that it allows it. changed reports a

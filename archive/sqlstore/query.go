@@ -117,12 +117,10 @@ func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ct
 
 // nextEdition advances the Edition in the transaction of the change. Must be last, but for rows that only its holder locks: it locks the
 // one edition row, so this order cannot deadlock.
-func nextEdition(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = changes + 1")
-	if err != nil {
-		return fmt.Errorf("advance the edition: %w", err)
-	}
-	return nil
+func nextEdition(ctx context.Context, tx *sql.Tx) (err error) {
+	defer wrap(&err, "advance the edition")
+	_, err = tx.ExecContext(ctx, "UPDATE edition SET changes = changes + 1")
+	return err
 }
 
 // transact runs do in one transaction, and commits it if do succeeds. On SQLite the transaction holds the database's write lock

@@ -37,6 +37,7 @@ func (s *Store) PlanRemoval(ctx context.Context, kind, reference string) (*Remov
 // Remove removes something with everything below it, in one transaction: stored credentials are erased, and its keys and properties
 // no longer exist. The archived history of removed properties remains until it is deleted; see RemovedProperties.
 func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
+	defer wrap(&err, "remove %s %q", kind, reference)
 	const attempts = 3
 	for range attempts {
 		r, err = s.remove(ctx, kind, reference)
@@ -44,10 +45,7 @@ func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal,
 			break
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("remove %s %q: %w", kind, reference, err)
-	}
-	return r, nil
+	return r, err
 }
 
 func (s *Store) remove(ctx context.Context, kind, reference string) (r *Removal, err error) {

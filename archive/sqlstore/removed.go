@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -13,24 +12,20 @@ type RemovedProperty struct {
 }
 
 // RemovedProperties lists the removed properties that have not been forgotten yet, oldest first.
-func (s *Store) RemovedProperties(ctx context.Context) ([]RemovedProperty, error) {
+func (s *Store) RemovedProperties(ctx context.Context) (_ []RemovedProperty, err error) {
+	defer wrap(&err, "list the removed properties")
 	scan := func(row scanner) (p RemovedProperty, err error) {
 		err = row.Scan(&p.ID, instant{&p.RemovedAt})
 		return p, err
 	}
-	removed, err := all(ctx, s.overview, scan, "SELECT id, removed_at FROM removed_properties ORDER BY removed_at, id")
-	if err != nil {
-		return nil, fmt.Errorf("list the removed properties: %w", err)
-	}
-	return removed, nil
+	return all(ctx, s.overview, scan, "SELECT id, removed_at FROM removed_properties ORDER BY removed_at, id")
 }
 
 // ForgetRemoved forgets a removed property whose history has been deleted from the archive.
-func (s *Store) ForgetRemoved(ctx context.Context, id string) error {
+func (s *Store) ForgetRemoved(ctx context.Context, id string) (err error) {
+	defer wrap(&err, "forget removed property %s", id)
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
-	if _, err := affected(ctx, s.changes, "DELETE FROM removed_properties WHERE id = $1", id); err != nil {
-		return fmt.Errorf("forget removed property %s: %w", id, err)
-	}
-	return nil
+	_, err = affected(ctx, s.changes, "DELETE FROM removed_properties WHERE id = $1", id)
+	return err
 }

@@ -47,13 +47,10 @@ func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsag
 }
 
 // ReplicaUsage implements policy.ReplicaStore.
-func (s *Store) ReplicaUsage(ctx context.Context, day int64) ([]policy.ReplicaUsage, error) {
-	usage, err := all(ctx, s.overview, scanReplicaUsage,
+func (s *Store) ReplicaUsage(ctx context.Context, day int64) (_ []policy.ReplicaUsage, err error) {
+	defer wrap(&err, "read what replicas admitted without Redis")
+	return all(ctx, s.overview, scanReplicaUsage,
 		"SELECT "+replicaUsageColumns+" FROM replica_usage WHERE day = $1 ORDER BY replica, account_id", day)
-	if err != nil {
-		return nil, fmt.Errorf("read what replicas admitted without Redis: %w", err)
-	}
-	return usage, nil
 }
 
 // DeleteReplicaUsage implements policy.ReplicaStore.

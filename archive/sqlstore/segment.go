@@ -32,12 +32,9 @@ func scanPageGroup(row scanner) (g translate.PageGroup, err error) {
 }
 
 // BrandTerms returns the brand terms of a property in the order in which they were set.
-func (s *Store) BrandTerms(ctx context.Context, propertyID string) ([]translate.BrandTerm, error) {
-	terms, err := all(ctx, s.segments, scanBrandTerm, selectBrandTerms, propertyID)
-	if err != nil {
-		return nil, fmt.Errorf("read the brand terms of property %s: %w", propertyID, err)
-	}
-	return terms, nil
+func (s *Store) BrandTerms(ctx context.Context, propertyID string) (_ []translate.BrandTerm, err error) {
+	defer wrap(&err, "read the brand terms of property %s", propertyID)
+	return all(ctx, s.segments, scanBrandTerm, selectBrandTerms, propertyID)
 }
 
 // SetBrandTerms replaces the brand terms of a property and returns them as stored. Of the given terms, only Term and MatchType are
@@ -109,12 +106,9 @@ func checkBrandTerms(terms []translate.BrandTerm) error {
 }
 
 // PageGroups returns the page groups of a property in the order in which they were set.
-func (s *Store) PageGroups(ctx context.Context, propertyID string) ([]translate.PageGroup, error) {
-	groups, err := all(ctx, s.segments, scanPageGroup, selectPageGroups, propertyID)
-	if err != nil {
-		return nil, fmt.Errorf("read the page groups of property %s: %w", propertyID, err)
-	}
-	return groups, nil
+func (s *Store) PageGroups(ctx context.Context, propertyID string) (_ []translate.PageGroup, err error) {
+	defer wrap(&err, "read the page groups of property %s", propertyID)
+	return all(ctx, s.segments, scanPageGroup, selectPageGroups, propertyID)
 }
 
 // SetPageGroups replaces the page groups of a property and returns them as stored. Of the given groups, only Name and Rules are

@@ -92,18 +92,15 @@ func (s *Store) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.
 const selectKeyHashes = "SELECT hash FROM api_keys LIMIT $1"
 
 // KeyHashes implements policy.Directory.
-func (s *Store) KeyHashes(ctx context.Context, limit int) ([]policy.Hash, error) {
+func (s *Store) KeyHashes(ctx context.Context, limit int) (_ []policy.Hash, err error) {
+	defer wrap(&err, "list the hashes of API keys")
 	scan := func(row scanner) (hash policy.Hash, err error) {
 		var raw []byte
 		err = row.Scan(&raw)
 		copy(hash[:], raw)
 		return hash, err
 	}
-	hashes, err := all(ctx, s.keys, scan, selectKeyHashes, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list the hashes of API keys: %w", err)
-	}
-	return hashes, nil
+	return all(ctx, s.keys, scan, selectKeyHashes, limit)
 }
 
 const (

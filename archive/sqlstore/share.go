@@ -8,8 +8,9 @@ import (
 
 // ShareProperty lets the members of another workspace, of any account, reach a property, which is still connected and collected once. It
 // is idempotent.
-func (s *Store) ShareProperty(ctx context.Context, property, workspace string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+func (s *Store) ShareProperty(ctx context.Context, property, workspace string) (err error) {
+	defer wrap(&err, "share property %q with workspace %q", property, workspace)
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, w, err := findShare(ctx, tx, property, workspace)
 		if err != nil {
 			return change{}, err
@@ -24,15 +25,12 @@ func (s *Store) ShareProperty(ctx context.Context, property, workspace string) e
 		}
 		return p.shareChange("property.share", w), nil
 	})
-	if err != nil {
-		return fmt.Errorf("share property %q with workspace %q: %w", property, workspace, err)
-	}
-	return nil
 }
 
 // UnshareProperty reverts ShareProperty. It is idempotent.
-func (s *Store) UnshareProperty(ctx context.Context, property, workspace string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+func (s *Store) UnshareProperty(ctx context.Context, property, workspace string) (err error) {
+	defer wrap(&err, "stop sharing property %q with workspace %q", property, workspace)
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, w, err := findShare(ctx, tx, property, workspace)
 		if err != nil {
 			return change{}, err
@@ -43,10 +41,6 @@ func (s *Store) UnshareProperty(ctx context.Context, property, workspace string)
 		}
 		return p.shareChange("property.unshare", w), nil
 	})
-	if err != nil {
-		return fmt.Errorf("stop sharing property %q with workspace %q: %w", property, workspace, err)
-	}
-	return nil
 }
 
 func findShare(ctx context.Context, tx *sql.Tx, property, workspace string) (p Property, w Workspace, err error) {
@@ -69,22 +63,20 @@ type Share struct {
 }
 
 // PropertyShares lists the shares of all properties, by property and then by age of the workspace.
-func (s *Store) PropertyShares(ctx context.Context) ([]Share, error) {
+func (s *Store) PropertyShares(ctx context.Context) (_ []Share, err error) {
+	defer wrap(&err, "list the shares of properties")
 	scan := func(row scanner) (share Share, err error) {
 		share.Workspace, err = scanWorkspace(joined{row, []any{&share.PropertyID}})
 		return share, err
 	}
-	shares, err := all(ctx, s.overview, scan, "SELECT "+workspaceColumns+", s.property_id"+fromWorkspaces+
+	return all(ctx, s.overview, scan, "SELECT "+workspaceColumns+", s.property_id"+fromWorkspaces+
 		"JOIN property_shares s ON s.workspace_id = w.id ORDER BY s.property_id, w.created_at, w.id")
-	if err != nil {
-		return nil, fmt.Errorf("list the shares of properties: %w", err)
-	}
-	return shares, nil
 }
 
 // MoveProperty moves a property to another connection, and so to that connection's workspace, with its history, URLs and settings.
 // It keeps its slug, unless that is in use there. permission is that of the new connection; it may be empty.
 func (s *Store) MoveProperty(ctx context.Context, property, connection, permission string) (p Property, err error) {
+	defer wrap(&err, "move property %q to connection %q", property, connection)
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		c, err := findConnection(ctx, tx, connection)
 		if err != nil {
@@ -112,10 +104,7 @@ func (s *Store) MoveProperty(ctx context.Context, property, connection, permissi
 		}
 		return moved, err
 	})
-	if err != nil {
-		return Property{}, fmt.Errorf("move property %q to connection %q: %w", property, connection, err)
-	}
-	return p, nil
+	return p, err
 }
 
 // lockProperty returns a property with its connection, and locks their account until the end of the transaction, as removals do: otherwise

@@ -148,10 +148,8 @@ func (s *Store) Generation() uint64 { return s.generation.Load() }
 
 // Edition increases with the same changes as Generation, whichever process makes them. A cache that was filled after an edition
 // was read is valid until the edition changes.
-func (s *Store) Edition(ctx context.Context) (uint64, error) {
+func (s *Store) Edition(ctx context.Context) (_ uint64, err error) {
+	defer wrap(&err, "read the edition")
 	changes, err := one(ctx, s.keys, scalar[int64], "SELECT changes FROM edition")
-	if err != nil {
-		return 0, fmt.Errorf("read the edition: %w", err)
-	}
-	return uint64(changes), nil
+	return uint64(changes), err
 }

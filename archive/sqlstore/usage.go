@@ -33,21 +33,15 @@ func (s *Store) SaveUsage(ctx context.Context, counts []policy.UsageCount) error
 }
 
 // Usage implements policy.UsageStore.
-func (s *Store) Usage(ctx context.Context, day int64) ([]policy.UsageCount, error) {
-	counts, err := all(ctx, s.overview, scanUsage,
+func (s *Store) Usage(ctx context.Context, day int64) (_ []policy.UsageCount, err error) {
+	defer wrap(&err, "read the usage of day %d", day)
+	return all(ctx, s.overview, scanUsage,
 		"SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts WHERE day = $1 ORDER BY account_id", day)
-	if err != nil {
-		return nil, fmt.Errorf("read the usage of day %d: %w", day, err)
-	}
-	return counts, nil
 }
 
 // UsageOf returns the usage on a day of the accounts whose IDs are in a range, both ends included.
-func (s *Store) UsageOf(ctx context.Context, day int64, first, last string) ([]policy.UsageCount, error) {
-	counts, err := all(ctx, s.overview, scanUsage, "SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts"+
+func (s *Store) UsageOf(ctx context.Context, day int64, first, last string) (_ []policy.UsageCount, err error) {
+	defer wrap(&err, "read the usage of the accounts %s to %s on day %d", first, last, day)
+	return all(ctx, s.overview, scanUsage, "SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts"+
 		" WHERE account_id >= $1 AND account_id <= $2 AND day = $3 ORDER BY account_id", first, last, day)
-	if err != nil {
-		return nil, fmt.Errorf("read the usage of the accounts %s to %s on day %d: %w", first, last, day, err)
-	}
-	return counts, nil
 }

@@ -68,12 +68,9 @@ func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspa
 }
 
 // Workspaces lists the workspaces of all accounts, oldest first.
-func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
-	workspaces, err := all(ctx, s.overview, scanWorkspace, selectWorkspaces+"ORDER BY w.created_at, w.id")
-	if err != nil {
-		return nil, fmt.Errorf("list workspaces: %w", err)
-	}
-	return workspaces, nil
+func (s *Store) Workspaces(ctx context.Context) (_ []Workspace, err error) {
+	defer wrap(&err, "list workspaces")
+	return all(ctx, s.overview, scanWorkspace, selectWorkspaces+"ORDER BY w.created_at, w.id")
 }
 
 // Workspace returns the workspace with this id, NAME or ACCOUNT/NAME.
