@@ -61,7 +61,7 @@ func readParquet(in io.ReaderAt, size int64, yield func(FileRecord, error) bool)
 		return err
 	}
 	at := Place{IsRow: true}
-	return eachRow(file, columns.index[:], func(values parquet.Row) error {
+	return eachRow(file, columns[:], func(values parquet.Row) error {
 		at.Number++
 		r, err := columns.record(at, values)
 		if err != nil {
@@ -113,10 +113,7 @@ func eachRowOf(group parquet.RowGroup, use func(parquet.Row) error) (err error) 
 }
 
 // fileColumns maps the columns of a record to those of a file.
-type fileColumns struct {
-	index  [columnCount]int
-	isDate bool // the date column is of type DATE, not text
-}
+type fileColumns [columnCount]int
 
 // findColumns finds the columns of a record in a file, which must have no others.
 func findColumns(schema *parquet.Schema) (fileColumns, error) {
@@ -136,7 +133,7 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 		if !ok {
 			return c, fmt.Errorf("column %s is missing", name)
 		}
-		c.index[i] = leaf.ColumnIndex
+		c[i] = leaf.ColumnIndex
 		kind := leaf.Node.Type().Kind()
 		isDate := false
 		if logical := leaf.Node.Type().LogicalType(); logical != nil {
@@ -146,7 +143,6 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 		case tablefile.IsFraction(leaf.Node.Type()):
 			return c, fmt.Errorf("column %s is a decimal with a fraction: make it a double", name)
 		case i == 0 && isDate:
-			c.isDate = true
 		case i <= keyColumn && kind == parquet.ByteArray:
 		case i > keyColumn && (kind == parquet.Int32 || kind == parquet.Int64 || kind == parquet.Double || kind == parquet.Float):
 		default:
@@ -162,7 +158,7 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 func (c *fileColumns) record(at Place, values parquet.Row) (FileRecord, error) {
 	names := columnNames()
 	var columns [columnCount]string
-	for i, column := range c.index {
+	for i, column := range c {
 		if column >= len(values) || values[column].IsNull() {
 			return FileRecord{}, recordError(at, names[i], "it is missing")
 		}

@@ -14,7 +14,6 @@ import (
 
 // A Verified is the result of Verify for one object.
 type Verified struct {
-	Name  string
 	Month translate.Date // its first day
 	Bytes int64
 	Rows  int   // of all dimensions
@@ -51,7 +50,7 @@ func (h *History) Verify(ctx context.Context, property string, found func(Verifi
 }
 
 func (h *History) verify(ctx context.Context, property string, month translate.Date, e bucket.Entry) (Verified, error) {
-	v := Verified{Name: e.Name, Month: month, Bytes: e.Size}
+	v := Verified{Month: month, Bytes: e.Size}
 	data, revision, err := h.bucket.Get(ctx, e.Name)
 	if errors.Is(err, bucket.ErrUnusable) {
 		v.Err = &ObjectError{Name: e.Name, Month: month, Reason: err}

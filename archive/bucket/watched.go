@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,17 +20,20 @@ const (
 	failuresToOpen = 3
 	// probePause is the time between probes while the breaker is open: the time after which requests see a recovered store.
 	probePause = 2 * time.Second
+
+	// readTimeout bounds a read or a listing: a frozen store must not hold up requests until their own deadlines. No request waits for a
+	// write.
+	readTimeout  = 5 * time.Second
+	writeTimeout = 6 * readTimeout
+
+	// idle is how long Watch lets pass without an operation before it probes the store.
+	idle = 10 * time.Second
 )
 
 // WatchConfig configures a Watched.
 type WatchConfig struct {
 	Registry *prometheus.Registry // nil: no metrics
 	Log      *slog.Logger         // logs when the circuit breaker opens and closes; nil: no log
-	// Timeout bounds a read or a listing; 0: 5 s. A frozen store must not hold up requests until their own deadlines. Writes,
-	// which no request waits for, get six times as long.
-	Timeout time.Duration
-	// Idle is how long Watch lets pass without an operation before it probes the store; 0: 10 s.
-	Idle time.Duration
 }
 
 // A Watched is a Bucket that wraps another one: it counts, times and bounds the operations, and stops calling a store that
@@ -40,8 +42,6 @@ type WatchConfig struct {
 // be read while the disk is full, or while the credentials do not allow writes.
 type Watched struct {
 	bucket  Bucket
-	timeout time.Duration
-	idle    time.Duration
 	log     *slog.Logger
 	breaker breaker.Breaker
 	used    atomic.Bool // successfully since the last tick of Watch
@@ -52,7 +52,7 @@ var _ Bucket = (*Watched)(nil)
 
 // NewWatched returns a Watched over a bucket.
 func NewWatched(b Bucket, c WatchConfig) (*Watched, error) {
-	w := &Watched{bucket: b, timeout: cmp.Or(c.Timeout, 5*time.Second), idle: cmp.Or(c.Idle, 10*time.Second), log: c.Log}
+	w := &Watched{bucket: b, log: c.Log}
 	w.breaker = breaker.Breaker{Threshold: failuresToOpen, Pause: probePause, Now: time.Now, OnChange: w.noteOutage}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
@@ -81,7 +81,7 @@ func (w *Watched) noteOutage(failure error) {
 
 // Watch probes the store while nothing else uses it, until ctx ends, so that an outage shows before a request meets it.
 func (w *Watched) Watch(ctx context.Context) {
-	tick := time.NewTicker(w.idle)
+	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	for {
 		if !w.used.Swap(false) {
@@ -107,7 +107,7 @@ func Probe(ctx context.Context, b Bucket) error {
 
 // Get implements Bucket.
 func (w *Watched) Get(ctx context.Context, name string) (data []byte, revision string, err error) {
-	err = w.do(ctx, "get", name, w.timeout, func(ctx context.Context) error {
+	err = w.do(ctx, "get", name, readTimeout, func(ctx context.Context) error {
 		data, revision, err = w.bucket.Get(ctx, name)
 		return err
 	})
@@ -116,7 +116,7 @@ func (w *Watched) Get(ctx context.Context, name string) (data []byte, revision s
 
 // Put implements Bucket.
 func (w *Watched) Put(ctx context.Context, name string, data []byte, revision string) (written string, err error) {
-	err = w.do(ctx, putting, name, 6*w.timeout, func(ctx context.Context) error {
+	err = w.do(ctx, putting, name, writeTimeout, func(ctx context.Context) error {
 		written, err = w.bucket.Put(ctx, name, data, revision)
 		return err
 	})
@@ -125,7 +125,7 @@ func (w *Watched) Put(ctx context.Context, name string, data []byte, revision st
 
 // List implements Bucket.
 func (w *Watched) List(ctx context.Context, prefix string) (entries []Entry, err error) {
-	err = w.do(ctx, "list", prefix, w.timeout, func(ctx context.Context) error {
+	err = w.do(ctx, "list", prefix, readTimeout, func(ctx context.Context) error {
 		entries, err = w.bucket.List(ctx, prefix)
 		return err
 	})
@@ -134,7 +134,7 @@ func (w *Watched) List(ctx context.Context, prefix string) (entries []Entry, err
 
 // Delete implements Bucket.
 func (w *Watched) Delete(ctx context.Context, name, revision string) error {
-	return w.do(ctx, deleting, name, 6*w.timeout, func(ctx context.Context) error { return w.bucket.Delete(ctx, name, revision) })
+	return w.do(ctx, deleting, name, writeTimeout, func(ctx context.Context) error { return w.bucket.Delete(ctx, name, revision) })
 }
 
 // do runs one operation if the circuit breaker admits it.

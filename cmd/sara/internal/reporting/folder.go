@@ -80,7 +80,6 @@ func (f *Folder) begin(q Question) (*record, error) {
 	if before.Question != q {
 		return nil, fmt.Errorf("%s has another report, of %s: name another folder, or replace it with --replace", f.Path, before.Question)
 	}
-	before.kept = len(before.Files)
 	return before, nil
 }
 

@@ -47,7 +47,6 @@ type record struct {
 	Missing    []fileRecord `json:"missing"` // not tried yet
 
 	mu    sync.Mutex // guards the lists
-	kept  int        // of an earlier run
 	until time.Time
 }
 
@@ -124,7 +123,6 @@ func (r *record) err(stopped error) error {
 type Result struct {
 	Properties int
 	Files      int // that are there
-	Kept       int // of them, of an earlier run
 	From, To   string
 	Failures   []string // a line each
 	Notes      []string // what the server says about the portfolio
@@ -133,7 +131,7 @@ type Result struct {
 func (r *record) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	result := &Result{Properties: len(r.Properties), Files: len(r.Files), Kept: r.kept, From: r.Range.Start, To: r.Range.End}
+	result := &Result{Properties: len(r.Properties), Files: len(r.Files), From: r.Range.Start, To: r.Range.End}
 	for _, f := range r.Failed {
 		result.Failures = append(result.Failures, fmt.Sprintf("%s, %s: %s", f.Property, f.Table, f.Error))
 	}
