@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/schollz/progressbar/v3"
 
 	"sara/archive"
@@ -119,11 +120,8 @@ func (c *archiveVerify) report(con *console.Console, records []archiveVerifyReco
 		}
 	}
 	if left > 0 {
-		months := "1 month of the archive is"
-		if left > 1 {
-			months = fmt.Sprintf("%d months of the archive are", left)
-		}
-		return fmt.Errorf("%s damaged or missing: restore from a backup, or run %s", months, console.CommandLine("archive", "verify", "--repair"))
+		return fmt.Errorf("%s of the archive %s damaged or missing: restore from a backup, or run %s", english.Plural(left, "month", ""),
+			english.PluralWord(left, "is", "are"), console.CommandLine("archive", "verify", "--repair"))
 	}
 	if repaired > 0 {
 		con.Next(c.Output, "collect what is missing, or leave it to the daily run of sara serve.", console.CommandLine("collect"))

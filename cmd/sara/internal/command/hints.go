@@ -32,37 +32,25 @@ func repeatedFlags(parsed *kong.Context) string {
 }
 
 // reference returns the name of an object if it is unambiguous, and else its id.
-func reference(name, id string, find func(reference string) (foundID string, err error)) string {
-	if found, err := find(name); err == nil && found == id && !strings.HasPrefix(name, "-") {
+func reference[T any](ctx context.Context, name, id string, find func(ctx context.Context, reference string) (T, error), idOf func(T) string) string {
+	if found, err := find(ctx, name); err == nil && idOf(found) == id && !strings.HasPrefix(name, "-") {
 		return name
 	}
 	return id
 }
 
 func accountReference(ctx context.Context, store *sqlstore.Store, name, id string) string {
-	return reference(name, id, func(r string) (string, error) {
-		a, err := store.Account(ctx, r)
-		return a.ID, err
-	})
+	return reference(ctx, name, id, store.Account, func(a sqlstore.Account) string { return a.ID })
 }
 
 func workspaceReference(ctx context.Context, store *sqlstore.Store, name, id string) string {
-	return reference(name, id, func(r string) (string, error) {
-		w, err := store.Workspace(ctx, r)
-		return w.ID, err
-	})
+	return reference(ctx, name, id, store.Workspace, func(w sqlstore.Workspace) string { return w.ID })
 }
 
 func connectionReference(ctx context.Context, store *sqlstore.Store, c sqlstore.Connection) string {
-	return reference(c.Name, c.ID, func(r string) (string, error) {
-		found, err := store.Connection(ctx, r)
-		return found.ID, err
-	})
+	return reference(ctx, c.Name, c.ID, store.Connection, func(c sqlstore.Connection) string { return c.ID })
 }
 
 func propertyReference(ctx context.Context, store *sqlstore.Store, p sqlstore.Property) string {
-	return reference(p.Slug, p.ID, func(r string) (string, error) {
-		found, err := store.Property(ctx, r)
-		return found.ID, err
-	})
+	return reference(ctx, p.Slug, p.ID, store.Property, func(p sqlstore.Property) string { return p.ID })
 }

@@ -22,11 +22,14 @@ type reportProgress struct {
 
 var _ reporting.Progress = (*reportProgress)(nil)
 
-// show returns the progress to report to, nil with --quiet.
+// show returns the progress to report to.
 func (p *reportProgress) show() schedule.Progress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.to == nil && !p.quiet {
+	switch {
+	case p.quiet:
+		return schedule.NoProgress{}
+	case p.to == nil:
 		p.to, p.stop = newProgress(p.con.Stderr, jobWords{"files", "report", "reporting", "reported"})
 	}
 	return p.to
@@ -46,28 +49,20 @@ func targetOf(p reporting.Property) upstream.Target {
 
 // Planned implements reporting.Progress.
 func (p *reportProgress) Planned(files map[string]int) {
-	if to := p.show(); to != nil {
-		to.Planned(files)
-	}
+	p.show().Planned(files)
 }
 
 // Wrote implements reporting.Progress.
 func (p *reportProgress) Wrote(property reporting.Property, file string) {
-	if to := p.show(); to != nil {
-		to.Advanced(targetOf(property), file)
-	}
+	p.show().Advanced(targetOf(property), file)
 }
 
 // Ended implements reporting.Progress. What failed is printed at the end.
 func (p *reportProgress) Ended(property reporting.Property) {
-	if to := p.show(); to != nil {
-		to.Ended(targetOf(property), nil)
-	}
+	p.show().Ended(targetOf(property), nil)
 }
 
 // Waiting implements reporting.Progress.
 func (p *reportProgress) Waiting(server string, until time.Time, reason error) {
-	if to := p.show(); to != nil {
-		to.Paused(upstream.Target{Site: server}, until, reason)
-	}
+	p.show().Paused(upstream.Target{Site: server}, until, reason)
 }
