@@ -20,6 +20,8 @@
 //  7. Record: success and failure are turned into cooldowns, negative cache entries, and the health of the connection and of
 //     the property. A change is written to the store and logged once.
 //
+// A query of a job fails if this machine's clock is more than a day ahead of Search Console's, by the Date of the answer.
+//
 // [Gateway.Inspect] takes steps 3 to 7, and [Gateway.Sitemaps] steps 3, 6 and 7. They have quotas of their own, so they neither
 // start a cooldown nor respect one. A Forbidden inspection records nothing, because inspecting requires a full user and reading figures
 // does not.

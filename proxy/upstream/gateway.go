@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -24,6 +25,8 @@ const (
 	DefaultTokenURL = "https://oauth2.googleapis.com/token"
 
 	defaultAttemptTimeout = 20 * time.Second
+	// maxClockAhead is how far this machine's clock may be ahead of Search Console's for jobs. A day more makes no difference to what is final.
+	maxClockAhead = 24 * time.Hour
 	// forbiddenMemory is how long a Forbidden property stays in the negative cache.
 	forbiddenMemory = time.Minute
 )
@@ -138,9 +141,17 @@ func (g *Gateway) Close() { g.client.close() }
 // Retain erases the access tokens of all connections except these, because the others have been removed.
 func (g *Gateway) Retain(connections []string) { g.client.tokens.retain(connections) }
 
-// Query asks Search Console for the rows of one searchAnalytics.query, free of charge. The package comment lists the steps.
+// Query asks Search Console for the rows of one searchAnalytics.query, free of charge. The package comment lists the steps. It is
+// Misconfigured if this machine's clock is days ahead: jobs would archive days to come as days without traffic, for good.
 func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query) (*translate.Rows, error) {
-	return g.ChargedQuery(ctx, t, q, nil)
+	rows, err := g.ChargedQuery(ctx, t, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	if ahead := g.client.transport.clockAhead(); ahead > maxClockAhead {
+		return nil, &Error{Kind: Misconfigured, Message: fmt.Sprintf("the clock of this machine is %d hours ahead of Search Console's", int(ahead.Hours()))}
+	}
+	return rows, nil
 }
 
 // ChargedQuery is Query with a hook that is called once the call is known to be worth charging for. Its error ends the call.

@@ -127,6 +127,38 @@ func TestQueryRejectsMalformedAnswers(t *testing.T) {
 	}
 }
 
+// Jobs keep what they read for good, so they need a clock that is about right. Customers' requests do not.
+func TestQueryNeedsTheClock(t *testing.T) {
+	for name, c := range map[string]struct {
+		date  []string
+		fails bool
+	}{
+		"right":           {[]string{"Thu, 01 Jan 1970 00:00:00 GMT"}, false},
+		"a day ahead":     {[]string{"Wed, 31 Dec 1969 00:00:00 GMT"}, false},
+		"more than a day": {[]string{"Tue, 30 Dec 1969 23:59:59 GMT"}, true},
+		"weeks behind":    {[]string{"Sun, 01 Feb 1970 00:00:00 GMT"}, false},
+		"no date":         {nil, false},
+		"a malformed one": {[]string{"yesterday"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGated(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header()["Date"] = c.date
+				ok(rowsOfDevices)(w, r)
+			})
+			free := func(context.Context) error { return nil }
+			if _, err := g.ChargedQuery(t.Context(), target(), devices(), free); err != nil {
+				t.Errorf("a request: %v", err)
+			}
+			switch err := g.query(t, target()); {
+			case !c.fails && err != nil:
+				t.Errorf("a job: %v", err)
+			case c.fails && (kindOf(t, err) != Misconfigured || !strings.Contains(err.Error(), "24 hours ahead")):
+				t.Errorf("a job: %v", err)
+			}
+		})
+	}
+}
+
 // Each refusal is known before the charge is made, and costs no call once it is known.
 func TestQueryRefusesWithoutCharge(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,7 @@ type transport struct {
 	name     string // of the host
 	host     *fasthttp.HostClient
 	now      func() time.Time
+	ahead    atomic.Int64   // see clockAhead, in nanoseconds
 	inflight sync.WaitGroup // exchanges, which may outlive their callers
 	unzips   sync.Pool      // of *gzip.Reader
 	slots    *cpubound.Slots
@@ -158,6 +160,9 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 	if err := t.host.DoDeadline(req, resp, deadline); err != nil {
 		return nil, t.failure(err, access)
 	}
+	if at, err := http.ParseTime(string(resp.Header.Peek(fasthttp.HeaderDate))); err == nil {
+		t.ahead.Store(int64(t.now().Sub(at)))
+	}
 	body := t.openBody(ctx, resp, access, q.most)
 	defer body.close()
 	if resp.StatusCode() != http.StatusOK {
@@ -178,6 +183,9 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 	}
 	return rows, err
 }
+
+// clockAhead returns how far this machine's clock is ahead of Search Console's, by the date of its last answer.
+func (t *transport) clockAhead() time.Duration { return time.Duration(t.ahead.Load()) }
 
 // failure returns the error of an exchange without a complete answer.
 func (t *transport) failure(err error, access string) error {

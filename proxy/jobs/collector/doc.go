@@ -17,6 +17,9 @@
 //   - A day that the upstream has lost at the start of its window is not archived (translate.LostUntil).
 //   - A day about which the upstream contradicts itself, or which it refuses, is not archived, and the result reports it.
 //
+// What is final depends on the clock. If that is days ahead, the gateway fails the queries of jobs (upstream.Gateway.Query), so that no day to
+// come is archived as one without traffic.
+//
 // Rows with the same key are added up, and rows without a key are left out.
 //
 // # How it behaves

@@ -14,7 +14,7 @@ import (
 // Config describes the simulated world. The Server keeps it; do not change it after New.
 type Config struct {
 	Seed uint64
-	// Now is the clock of the data (which day is today), of the quotas and, unless TokenNow is set, of the tokens. Required.
+	// Now is the clock of the data (which day is today), of the Date of answers, of the quotas and, unless TokenNow is set, of the tokens. Required.
 	Now func() time.Time
 	// TokenNow is the clock of the token endpoint and of access tokens; nil means Now. A test that freezes Now sets it to
 	// time.Now, because OAuth client libraries sign their assertions with the real time.
@@ -136,6 +136,7 @@ func (q Quotas) withDefaults() Quotas {
 // ServeHTTP serves the API, the consent page, the token endpoint, the simulator's own control endpoints, and the sites' web
 // servers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Date", s.config.Now().UTC().Format(http.TimeFormat)) // not that of the real clock
 	// Use the escaped path, because a site URL is one segment whose slashes are escaped.
 	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
 	switch {
