@@ -241,3 +241,39 @@ func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) e
 	}
 	return nil
 }
+
+// findBeginning finds the first day with figures for a summary or timeseries whose first day is archived as one without traffic. The archive has
+// such days from before the beginning of a site that was young when it was collected: they are zeros, and the answer says so, like that of
+// the live ones.
+func (s *Server) findBeginning(ctx context.Context, c *call, q *reportRequest, part *archivePart, rows []*translate.Rows) error {
+	if q.begins != 0 || part.last == nil || q.report.By() != translate.ByDate {
+		return nil
+	}
+	first, ok := firstKnown(c.params.Covered(), part.origin.Gaps.Missing)
+	if !ok || first > *part.last || rows[0].Shows(first) {
+		return nil
+	}
+	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
+	if err != nil {
+		return storeError{err}
+	}
+	if live, _, ok := q.known.Bounds(); ok && (!archived || live < begins) {
+		begins = live
+	}
+	if begins > first {
+		q.begins = begins
+	}
+	return nil
+}
+
+// firstKnown returns the first day of ranges that is not missing.
+func firstKnown(ranges []translate.DateRange, missing []translate.Date) (first translate.Date, ok bool) {
+	for _, r := range ranges {
+		for day := r.Start; day <= r.End; day++ {
+			if _, isMissing := slices.BinarySearch(missing, day); !isMissing {
+				return day, true
+			}
+		}
+	}
+	return 0, false
+}

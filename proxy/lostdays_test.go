@@ -95,3 +95,36 @@ func TestTimeseries200ArchivedAtTheFarEdgeInTheMeantime(t *testing.T) {
 		}
 	}
 }
+
+// Days before the beginning of a site that was young when its days were archived are zeros, and a note says so as long as they are shown.
+func TestPerformance200ArchivedDaysBeforeTheBeginning(t *testing.T) {
+	t.Parallel()
+	history, configure := kept(t)
+	w := newWorld(t, configure)
+	for name, c := range map[string]struct {
+		property         string
+		begins, from, to string
+		before           string // the week before the archived days
+	}{
+		"disconnected":                  {"disconnected", "2026-10-08", "2026-10-05", "2026-10-11", "2026-09-28"},
+		"before the live window":        {"prefix", "2025-06-08", "2025-06-05", "2025-06-11", "2025-05-29"},
+		"across the live window's edge": {"main", "2025-07-19", "2025-07-16", "2025-07-22", "2025-07-09"},
+	} {
+		begins, first := *dateOf(t, c.begins), *dateOf(t, c.before)
+		var days []archive.Day
+		for day := first; day < begins; day++ {
+			days = append(days, archive.Day{Date: day, Dimension: translate.ByDate, Final: true, Rows: new(translate.Rows)})
+		}
+		w.must(history.Merge(t.Context(), w.properties[c.property].ID, days))
+		w.chronicle(history, c.property, mainSite).keep(t, c.begins, (begins + 12).String())
+		note := "Search Console's figures of this property begin on " + c.begins + "."
+		get := func(endpoint, start, end string, more ...string) string {
+			return notes(w.get("pro", w.path(c.property, endpoint), append([]string{"start_date", start, "end_date", end}, more...)...).ok(t))
+		}
+		wantText(t, name, get("/timeseries", c.from, c.to), note)
+		wantText(t, name, get("/summary", c.begins, c.to, "compare", "previous_period"), note)
+		if got := get("/summary", c.begins, c.to); strings.Contains(got, "begin") {
+			t.Errorf("%s: from the first day with figures on, the notes are %s", name, got)
+		}
+	}
+}

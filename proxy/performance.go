@@ -199,6 +199,9 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	q.completeGaps(&part.origin.Gaps, found, c.window.Anchor)
 	rows := make([]*translate.Rows, len(part.parts), len(part.memory)) // on the stack
 	s.mergeRows(rows, c, q, part, found)
+	if err := s.findBeginning(ctx, c, q, part, rows); err != nil {
+		return reply{}, err
+	}
 	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params)...)
 	if q.begins != 0 {
 		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")

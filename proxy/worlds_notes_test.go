@@ -53,9 +53,27 @@ func (x *reading) checkNotes(p *problems, q *question, e *expectation, notes []s
 		c.add("it counts by page: %t, and a note says so: %t", filtered, c.byPage)
 	}
 	young := slices.ContainsFunc(e.counted, func(d date) bool { return e.states[d] == isYoung })
-	if young && c.begins == 0 {
+	if (young || x.beginsLater(q, e)) && c.begins == 0 {
 		c.add("no note names the day on which the figures begin: %q", notes)
 	}
+	if span := e.span(); c.begins != 0 && c.begins <= span[0] {
+		c.add("a note names %s as the day on which the figures begin", c.begins)
+	}
+}
+
+// beginsLater reports whether the first known day of a summary or timeseries is archived as one without traffic, before the first day with
+// figures.
+func (x *reading) beginsLater(q *question, e *expectation) bool {
+	span := e.span()
+	i := slices.IndexFunc(span, func(d date) bool { return e.states[d].known() })
+	if i < 0 || q.table != "total" || e.states[span[i]] != isStored {
+		return false
+	}
+	begins, ok := x.firstStored()
+	if live, _, shown := x.bounds(); x.kind == connected && shown && (!ok || live < begins) {
+		begins, ok = live, true
+	}
+	return ok && begins > span[i]
 }
 
 // named checks that a note names the unknown days of the period. In a comparison, those that are missing on one side may be counted

@@ -95,12 +95,14 @@ func (f Fetch) ReadsGrid() bool { return f.cut != nil }
 
 // Shows reports whether the rows of the upstream query have figures of a day. Those that are not of single days do not show it.
 func (f Fetch) Shows(rows *Rows, day Date) bool {
-	if f.Upstream.Dimension != ByDate && !f.Upstream.Dimension.isGrid() {
-		return false
-	}
+	return (f.Upstream.Dimension == ByDate || f.Upstream.Dimension.isGrid()) && rows.Shows(day)
+}
+
+// Shows reports whether rows by date, or those of a grid, have figures of a day.
+func (r *Rows) Shows(day Date) bool {
 	text := day.String()
-	for i := range rows.has() {
-		if of, _ := splitGridKey(rows.Key(i)); string(of) == text && rows.metrics[i].Impressions > 0 {
+	for i := range r.has() {
+		if of, _ := splitGridKey(r.Key(i)); string(of) == text && r.metrics[i].Impressions > 0 {
 			return true
 		}
 	}
