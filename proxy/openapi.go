@@ -58,8 +58,8 @@ func OpenAPI(baseURL string) ([]byte, error) {
 const introduction = `Search performance and index coverage of the properties that a key can reach.
 
 - Every endpoint is a GET. A success is ` + "`{success, data, meta}`" + `, an error ` + "`{success, error}`" + ` with a code and the request's id.
-- A day is one of the upstream's Pacific time. Ranges end at the anchor, two days before today.
-- Rows do not add up to the totals: the upstream withholds rare queries. That is anonymised traffic, not missing data.
+- Days are in Pacific time, as in Search Console. Ranges end at the anchor, two days before today.
+- Rows do not add up to the totals: Search Console withholds rare queries. That is anonymised traffic, not missing data.
 - Where ` + "`meta.source`" + ` is stored or hybrid, the figures are not current.
 - Every answer has the headers of the daily allowance; a 429 says in Retry-After when to come back.
 - Where an answer has rows, ` + "`Accept: text/csv`" + ` returns them as CSV, and ` + "`Accept: application/x-ndjson`" + ` as one JSON object a line;

@@ -49,7 +49,7 @@ func metaHeaderDescriptions() map[string]map[string]any {
 	}
 	return map[string]map[string]any{
 		headerSource:      header("source", "live"),
-		headerStaleReason: header("stale_reason", "the upstream did not answer"),
+		headerStaleReason: header("stale_reason", reasonSlow),
 		headerTruncatedBy: header("truncated_by", "clicks"),
 		headerHasMore:     header("has_more", "true"),
 		headerDateRange:   header("date_range, as its first and its last day", "2026-10-23/2026-11-19"),

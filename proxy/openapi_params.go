@@ -17,7 +17,7 @@ func (r *route) describeParams(parts components) []any {
 	if r.ofProperty() {
 		parameters = append(parameters, map[string]any{
 			"name": "id", "in": "path", "required": true, "schema": text("").with("minLength", 1), "example": "example.com",
-			"description": "The property: its id, its bare domain, its slug, or its full upstream string (percent-encoded)."})
+			"description": "The property: its id, its bare domain, its slug, or its full string in Search Console (percent-encoded)."})
 	}
 	for _, p := range r.Endpoint.Params {
 		parameters = append(parameters, describeParam(p, parts))

@@ -19,8 +19,8 @@ func accountSchema() schema {
 			member{name: "requests_per_minute_per_key", schema: whole("Burst of one key.").like(20)},
 			member{name: "requests_per_hour", schema: whole("Of the account.").like(250)},
 			member{name: "requests_per_day", schema: whole("Of the account; resets at midnight UTC.").like(1000)},
-			member{name: "search_console_calls_per_day", schema: whole("Live upstream calls of the account.").like(250)},
-			member{name: "live_calls_per_minute_per_property", schema: whole("Live upstream calls about one property, as a burst.").like(30)}).
+			member{name: "search_console_calls_per_day", schema: whole("Live calls of the account: queries to Search Console.").like(250)},
+			member{name: "live_calls_per_minute_per_property", schema: whole("Live calls about one property, as a burst.").like(30)}).
 			named("Limits")},
 		member{name: "usage", schema: object(
 			member{name: "requests_this_hour", schema: whole("Of the account.").like(12)},

@@ -37,7 +37,7 @@ func bucketSchema() schema {
 }
 
 func coverageMember() member {
-	return member{name: "coverage_state", schema: text("The upstream's own label.").like("Submitted and indexed")}
+	return member{name: "coverage_state", schema: text("Search Console's own label.").like("Submitted and indexed")}
 }
 
 func sitemapSchema() schema {
@@ -48,10 +48,10 @@ func sitemapSchema() schema {
 		member{name: "indexed", schema: whole("Those of the bucket indexed; 0 while inspected_urls is 0.")},
 		member{name: "not_indexed", schema: whole("Those of the buckets not_indexed and error; 0 while inspected_urls is 0.")},
 		member{name: "last_downloaded",
-			schema: instant("When the upstream last read it; null when it never did, or does not list the sitemap itself.").orNull()},
-		member{name: "is_pending", schema: boolean("Whether the upstream has yet to process it; null when it does not list the sitemap itself.").orNull()},
-		member{name: "warnings", schema: whole("The upstream's count; null when it does not list the sitemap itself.").orNull()},
-		member{name: "errors", schema: whole("The upstream's count; null when it does not list the sitemap itself.").orNull()}).named("Sitemap")
+			schema: instant("When Google last read it; null when it never did, or does not list the sitemap itself.").orNull()},
+		member{name: "is_pending", schema: boolean("Whether Google has yet to process it; null when it does not list the sitemap itself.").orNull()},
+		member{name: "warnings", schema: whole("Search Console's count; null when it does not list the sitemap itself.").orNull()},
+		member{name: "errors", schema: whole("Search Console's count; null when it does not list the sitemap itself.").orNull()}).named("Sitemap")
 }
 
 func trendSchema() schema {
@@ -69,7 +69,7 @@ func urlRowSchema() schema {
 		member{name: "url", schema: text("The address, as it was discovered.").like("https://www.example.com/chairs/")},
 		coverageMember(),
 		member{name: "bucket", schema: bucketSchema()},
-		member{name: "verdict", schema: text("The upstream's own word, such as PASS or NEUTRAL; the bucket goes by the label.").like("PASS")},
-		member{name: "last_crawl_time", schema: instant("When the upstream last fetched it; null when it never did.").orNull()},
-		member{name: "last_inspected_at", schema: instant("When the upstream was asked about it.")}).named("IndexedURL")
+		member{name: "verdict", schema: text("Search Console's own word, such as PASS or NEUTRAL; the bucket depends on the label alone.").like("PASS")},
+		member{name: "last_crawl_time", schema: instant("When Google last fetched it; null when it never did.").orNull()},
+		member{name: "last_inspected_at", schema: instant("When Search Console was asked about it.")}).named("IndexedURL")
 }

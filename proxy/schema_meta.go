@@ -62,7 +62,7 @@ func performanceMembers() []member {
 		appliedRangeMember(),
 		member{name: "row_count", schema: whole("Rows returned; null for totals.").orNull().like(1)},
 		member{name: "limit", schema: whole("The limit applied; null where there is none.").orNull().like(100)},
-		member{name: "total", schema: whole("Always null: the upstream does not say how many rows there are.").orNull().with("const", nil)},
+		member{name: "total", schema: whole("Always null: Search Console does not report how many rows there are.").orNull().with("const", nil)},
 		member{name: "truncated_by", schema: text("The ranking by which rows were cut off; null if none were.").
 			with("enum", []string{"clicks"}).named("Truncation").orNull()},
 		member{name: "source", schema: sourceSchema()},

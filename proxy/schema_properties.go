@@ -1,7 +1,8 @@
 package proxy
 
 func siteMember() member {
-	return member{name: "gsc_property", schema: text("The full upstream string: sc-domain:example.com or a URL prefix.").like("sc-domain:example.com")}
+	return member{name: "gsc_property",
+		schema: text("Its full string in Search Console: sc-domain:example.com or a URL prefix.").like("sc-domain:example.com")}
 }
 
 func slugMember() member {
@@ -13,7 +14,7 @@ func propertyMembers() []member {
 		{name: "id", schema: uuid("The property.")},
 		siteMember(),
 		{name: "display_name", schema: text("Its name for people.").like("Example")},
-		{name: "type", schema: text("Which kind of property it is upstream.").with("enum", []string{"domain", "url_prefix"}).named("PropertyType")},
+		{name: "type", schema: text("The kind of property in Search Console.").with("enum", []string{"domain", "url_prefix"}).named("PropertyType")},
 		{name: "archived", schema: boolean("Archived properties serve stored history only.")},
 	}
 }
@@ -25,7 +26,7 @@ func propertyRowSchema() schema {
 	return object(id, site, displayName,
 		slugMember(),
 		kind,
-		member{name: "permission_level", schema: text("The upstream's own word, such as siteOwner.").like("siteOwner")},
+		member{name: "permission_level", schema: text("Search Console's own word, such as siteOwner.").like("siteOwner")},
 		member{name: "starred", schema: boolean("Marked by its people.")},
 		archived,
 		member{name: "created_at", schema: instant("When it was connected.")}).named("PropertyRow")
@@ -36,10 +37,10 @@ func propertySchema() schema {
 		member{name: "data_window", schema: object(
 			member{name: "latest_data_date", schema: day("The last day with figures that the key can read.").like("2026-11-19")},
 			member{name: "earliest_data_date", schema: day("The first day with figures that the key can read.").like("2023-11-20")},
-			member{name: "live_window_months", schema: whole("How far back the upstream keeps data.").like(16)},
+			member{name: "live_window_months", schema: whole("How far back Search Console keeps data.").like(16)},
 			member{name: "retention_months", schema: whole("How far back the plan allows ranges.").like(36)}).named("DataWindow")},
 		member{name: "connection", schema: object(
-			member{name: "healthy", schema: boolean("Whether the upstream answered when it was last asked.")},
+			member{name: "healthy", schema: boolean("Whether Search Console answered when it was last asked.")},
 			member{name: "note", schema: text("Why it did not; null when it did.").orNull()}).named("Connection")},
 		member{name: "last_archived_date", schema: day("The last day that is stored; null while nothing is.").orNull()})...).named("Property")
 }

@@ -30,7 +30,7 @@ type Endpoint struct {
 func dateParams() []Param {
 	return []Param{
 		choice(paramDateRange, DefaultPreset, Presets(), "Relative range, ending at the anchor: two days before today, "+
-			"in the upstream's Pacific time.", func(p *Params, s string) { p.preset = s }),
+			"in Pacific time.", func(p *Params, s string) { p.preset = s }),
 		date("start_date", "First day of an exact range; goes with end_date.", func(p *Params, d Date) { p.From = &d }),
 		date("end_date", "Last day of an exact range; a day after the anchor is moved back to it, with a note.",
 			func(p *Params, d Date) { p.To = &d }),
@@ -40,7 +40,7 @@ func dateParams() []Param {
 // performanceParams are the spec's shared performance parameters.
 func performanceParams() []Param {
 	return append(dateParams(), Param{Name: paramFilters, Kind: KindFilters,
-		Description: "URL-encoded JSON array of filter objects, ANDed. Any filter is answered live.",
+		Description: "URL-encoded JSON array of filters, which must all match. Filtered figures are always live.",
 		read: func(p *Params, s string) (err error) {
 			p.Filters, err = ParseFilters(strings.Clone(s))
 			p.Notes = append(append(p.Notes, formNotes(p.Filters)...), filterNotes(p.Filters)...)
@@ -140,7 +140,7 @@ func IndexedURLs() Endpoint {
 	}
 	return Endpoint{Params: []Param{
 		choice("bucket", "", names, "Only URLs of this bucket.", func(p *Params, s string) { p.Bucket = parseBucket(s) }),
-		text("coverage_state", "Only URLs with this label of the upstream, exactly as the breakdown of /indexing shows it.",
+		text("coverage_state", "Only URLs with this label of Search Console, exactly as the breakdown of /indexing shows it.",
 			func(p *Params, s string) { p.CoverageState = s }),
 		text("sitemap_path", "Only URLs that this sitemap lists, by itself or through a sitemap that it names.",
 			func(p *Params, s string) { p.SitemapPath = s }),

@@ -28,7 +28,7 @@ func requestExplanations() []Explanation {
 		{Code: "PROPERTY_AMBIGUOUS",
 			When: "The path names a bare domain for which more than one property is connected, such as a domain property and a " +
 				"URL prefix of the same host.",
-			Do:      "Use one of the ids in the message, or the slug or the full upstream string of the property.",
+			Do:      "Use one of the ids in the message, or the property's slug or its full string in Search Console.",
 			Request: "/v1/properties/twin.example",
 			Message: `"twin.example" matches 2 properties: use one of the ids 01a1ffe3-3c2f-7326-b3e8-12d2826a692e, 01a1ffe3-3c35-7bd8-be39-a10a881af4c6`},
 		{Code: "NOT_FOUND",
