@@ -188,6 +188,10 @@ func testReferenceInABrowser(t *testing.T, d demo) {
 	if logged := strings.Split(b.logged(), "\n"); len(logged) != 1 || !strings.Contains(logged[0], "limit=0") {
 		t.Errorf("the browser logged: %s", logged)
 	}
+	b.run(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(another, "wrong")))
+	if _, outcome := b.send(); !strings.Contains(outcome, "Status 401") || strings.Contains(outcome, "left today") {
+		t.Errorf("a wrong key, which has no allowance, is shown as %s", outcome)
+	}
 	if foreign := b.foreign(base); len(foreign) > 0 {
 		t.Errorf("the pages sent requests to other origins: %v", foreign)
 	}

@@ -68,15 +68,17 @@ async function send(form, key) {
     const began = performance.now();
     const response = await fetch(form.dataset.root + path, headers(key.value));
     const answer = await response.json();
-    const facts = [`Status ${response.status}`, `${Math.round(performance.now() - began)} ms`, `cache ${response.headers.get("X-Cache")}`,
-      `${response.headers.get("X-RateLimit-Remaining")} of ${response.headers.get("X-RateLimit-Limit")} requests left today`];
+    const facts = [`Status ${response.status}`, `${Math.round(performance.now() - began)} ms`, `cache ${response.headers.get("X-Cache")}`];
+    if (response.ok) { // on a 401 or a 429, the headers are not about the day
+      facts.push(`${response.headers.get("X-RateLimit-Remaining")} of ${response.headers.get("X-RateLimit-Limit")} requests left today`);
+    }
     outcome.textContent = facts.join(" · ");
     outcome.className = response.ok ? "outcome done" : "outcome done wrong";
     showJSON(document.getElementById("shown"), JSON.stringify(answer, null, 2));
     document.querySelector("details.command").hidden = true; // it is about the sample
     document.getElementById("answer").scrollIntoView({ block: "start" });
   } catch (error) {
-    outcome.textContent = "The request could not be sent: " + error.message;
+    outcome.textContent = `No answer: ${error.message}. Check that the server runs, and that this computer reaches it.`;
     outcome.className = "outcome done wrong";
   }
 }
