@@ -82,7 +82,7 @@ func sourceSchema() schema {
 }
 
 func cacheMember() member {
-	return member{name: "cache", schema: text("Whether a stored answer was served.").
+	return member{name: "cache", schema: text("hit: the answer needed no live call; miss: it needed one; bypass: no cache is involved.").
 		with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}
 }
 
