@@ -103,9 +103,22 @@ func (r *run) retry(ctx context.Context, p Property, try func() error) error {
 		default:
 			return err
 		}
-		r.config.Progress.Paused(p.Target, r.config.Now().Add(pause), err)
+		r.reportPause(p, r.config.Now().Add(pause), err)
 		if err := schedule.Sleep(ctx, pause); err != nil {
 			return err
 		}
+	}
+}
+
+// reportPause reports a pause, unless the property is in one that another of its workers has reported.
+func (r *run) reportPause(p Property, until time.Time, reason error) {
+	r.pausing.Lock()
+	reported := r.paused[p.PropertyID].After(r.config.Now())
+	if !reported {
+		r.paused[p.PropertyID] = until
+	}
+	r.pausing.Unlock()
+	if !reported {
+		r.config.Progress.Paused(p.Target, until, reason)
 	}
 }

@@ -119,6 +119,22 @@ func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 	})
 }
 
+// The workers of a property meet an outage together, but one line for each pause is enough.
+func TestPausesOfSeveralWorkersAreReportedOnce(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 50)...)
+		w.inspect("shop", Options{Max: new(10)}, paced) // so that the next run begins with several workers
+		w.fails = func(upstream.Target, string, int) error { return errDown }
+		w.events = nil
+		if r := w.inspect("shop", Options{}, paced); !errors.Is(r.Err, errDown) {
+			t.Errorf("%+v", r)
+		}
+		if n := len(slices.DeleteFunc(w.events, func(e string) bool { return e != "paused" })); n < 1 || n > 2*(schedule.MaxAttempts-1) { // a second URL is tried
+			t.Errorf("%d pauses are reported: %v", n, w.events)
+		}
+	})
+}
+
 // A URL that never gets an answer delays no others, wherever it is in the plan.
 func TestUnansweredURLIsSkipped(t *testing.T) {
 	for _, at := range []int{0, 25, 49} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,7 +44,7 @@ func (i *Inspector) Inspect(ctx context.Context, properties []Property, opts Opt
 	if opts.Max != nil && *opts.Max < 0 {
 		return nil, fmt.Errorf("at most %d inspections: the limit is negative", *opts.Max)
 	}
-	r := &run{Inspector: i, opts: opts}
+	r := &run{Inspector: i, opts: opts, paused: make(map[string]time.Time)}
 	// A lease is reentrant by holder, so each run in this process needs its own holder.
 	r.holder = fmt.Sprintf("%s/%d", i.config.Holder, i.runs.Add(1))
 	i.config.Progress.Planned(r.estimate(properties))
@@ -72,6 +73,9 @@ type run struct {
 	opts   Options
 	holder string
 	lost   schedule.LostConnections
+
+	pausing sync.Mutex           // guards paused
+	paused  map[string]time.Time // until when each property pauses, as reported
 }
 
 // A task is a property in a run.
