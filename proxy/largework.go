@@ -12,6 +12,8 @@ import (
 const (
 	// An answer of at least largeRows is large work: building one of 50,000 rows takes some 5 MB in addition to the rows.
 	largeRows = 5 * translate.NarrowSample
+	// So is one of fewer rows with long keys, such as a thousand of the longest URLs: an answer may have all of their bytes.
+	largeBytes = 512 << 10
 	// So is one of at least largeDays from the archive: a day has up to 100 rows.
 	largeDays = largeRows / 100
 )
@@ -27,9 +29,17 @@ func newLargeWork(slots *cpubound.Slots) largeWork {
 	return largeWork{slots, make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))}
 }
 
-// beginRows waits for a slot to work on a number of rows, unless they are few. The caller calls end afterwards.
-func (l largeWork) beginRows(ctx context.Context, rows int) (end func(), err error) {
-	if rows < largeRows {
+// rowWork is how much an answer is built from.
+type rowWork struct{ rows, bytes int }
+
+func (w *rowWork) add(p translate.Part) {
+	w.rows += p.Len()
+	w.bytes += p.Size()
+}
+
+// beginRows waits for a slot to work on rows, unless they are few and short. The caller calls end afterwards.
+func (l largeWork) beginRows(ctx context.Context, w rowWork) (end func(), err error) {
+	if w.rows < largeRows && w.bytes < largeBytes {
 		return func() {}, nil
 	}
 	return l.slots.Release, l.slots.Acquire(ctx)

@@ -18,7 +18,8 @@ func TestLargeWorkIsBounded(t *testing.T) {
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, begin := range map[string]func(context.Context) (func(), error){
-		"rows": func(ctx context.Context) (func(), error) { return places.beginRows(ctx, largeRows) },
+		"rows":      func(ctx context.Context) (func(), error) { return places.beginRows(ctx, rowWork{rows: largeRows}) },
+		"long keys": func(ctx context.Context) (func(), error) { return places.beginRows(ctx, rowWork{bytes: largeBytes}) },
 		"archive": func(ctx context.Context) (func(), error) {
 			return places.beginArchive(ctx, translate.ByPage, largeDays)
 		},
@@ -28,7 +29,9 @@ func TestLargeWorkIsBounded(t *testing.T) {
 		}
 	}
 	for name, begin := range map[string]func(context.Context) (func(), error){
-		"few rows": func(ctx context.Context) (func(), error) { return places.beginRows(ctx, largeRows-1) },
+		"few rows": func(ctx context.Context) (func(), error) {
+			return places.beginRows(ctx, rowWork{largeRows - 1, largeBytes - 1})
+		},
 		"few days": func(ctx context.Context) (func(), error) {
 			return places.beginArchive(ctx, translate.ByPage, largeDays-1)
 		},
@@ -43,7 +46,7 @@ func TestLargeWorkIsBounded(t *testing.T) {
 	rows()
 	archives()
 	for range 2 {
-		end, err := places.beginRows(t.Context(), largeRows)
+		end, err := places.beginRows(t.Context(), rowWork{rows: largeRows})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +65,7 @@ func fillLargeWork(t *testing.T, places largeWork) (endRows, endArchive func()) 
 	full, cancel := context.WithCancel(t.Context())
 	cancel()
 	for {
-		end, err := places.beginRows(full, largeRows)
+		end, err := places.beginRows(full, rowWork{rows: largeRows})
 		if err != nil {
 			break
 		}

@@ -191,7 +191,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 			return c.reply(answer, q.left(c, answer), status), nil
 		}
 	}
-	end, err := s.largeWork.beginRows(ctx, countRows(part, found))
+	end, err := s.largeWork.beginRows(ctx, work(part, found))
 	if err != nil {
 		return reply{}, err
 	}
@@ -271,15 +271,15 @@ func (s *Server) merge(by translate.Dimension, first int, parts ...translate.Par
 	return m.Merge(by, first, parts...)
 }
 
-// countRows returns how many rows an answer is built from.
-func countRows(part *archivePart, found []cache.Found) (n int) {
+// work returns what an answer is built from.
+func work(part *archivePart, found []cache.Found) (w rowWork) {
 	for i, f := range found {
 		if f.Entry != nil {
-			n += f.Entry.Rows().Len()
+			w.add(f.Entry.Rows())
 		}
 		if part.parts[i] != nil {
-			n += part.parts[i].Len()
+			w.add(part.parts[i])
 		}
 	}
-	return n
+	return w
 }

@@ -12,7 +12,10 @@ type Merger struct {
 const largestMerge = 1 << 14
 
 // A Part of a merge is *Rows, which must have all of their rows, or *Sums.
-type Part interface{ Len() int }
+type Part interface {
+	Len() int
+	Size() int // about as many bytes as it takes up
+}
 
 // Merge returns the sums of parts in the upstream's order: the first ones, while the others are only counted, or all if first is 0. If
 // there is only one part with rows, it returns that. Dates are merged whole.

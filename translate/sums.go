@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"unsafe"
 )
 
 // Sums are the sums of rows by key, in the order in which their keys came. Used again, they allocate nothing but the rows that they return.
@@ -12,10 +13,14 @@ type Sums struct {
 	keys  [][]byte
 	sums  []Sum
 	order []uint64
+	bytes int // of all keys
 }
 
 // Begin adds an empty sum for a key that has none.
-func (s *Sums) Begin(key []byte) { s.keys, s.sums = append(s.keys, key), append(s.sums, Sum{}) }
+func (s *Sums) Begin(key []byte) {
+	s.keys, s.sums = append(s.keys, key), append(s.sums, Sum{})
+	s.bytes += len(key)
+}
 
 // At returns sum i, which stays where it is until the next Begin.
 func (s *Sums) At(i int) *Sum { return &s.sums[i] }
@@ -23,10 +28,13 @@ func (s *Sums) At(i int) *Sum { return &s.sums[i] }
 // Len returns the number of sums.
 func (s *Sums) Len() int { return len(s.sums) }
 
+// Size returns the bytes of the sums and their keys.
+func (s *Sums) Size() int { return s.bytes + len(s.sums)*int(unsafe.Sizeof(Sum{})) }
+
 // Reset forgets all sums.
 func (s *Sums) Reset() {
 	clear(s.keys) // they refer to the memory of others
-	s.keys, s.sums = s.keys[:0], s.sums[:0]
+	s.keys, s.sums, s.bytes = s.keys[:0], s.sums[:0], 0
 }
 
 // Rows returns rows of the first sums in the upstream's order, or of all if first is 0. They do not share memory.
