@@ -187,6 +187,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 		return nil, err
 	}
 	s.open = newConnections(connectionLimit(c.MemoryLimit), c.TrustedProxyHeader != "", c.Now, c.Registry)
+	s.sendings = newSendings(sendingLimit(c.MemoryLimit), c.Registry)
 	s.edge = s.newEdge(routes)
 	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample, c.Registry)
 	return s, nil

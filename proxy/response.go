@@ -49,6 +49,7 @@ func (s *Server) send(c *call, r reply) {
 	} else {
 		c.http.SetStatusCode(fasthttp.StatusOK)
 		c.writeBody(r)
+		s.holdBody(c)
 	}
 	s.setHeaders(c, r.cacheStatus, r.maxAge, c.allowance())
 	setHeader(&response.Header, "Etag", tag)
@@ -72,12 +73,19 @@ func (c *call) writeBody(r reply) {
 	if r.tail != nil {
 		tail = r.tail(tail, r.cacheStatus, c.id)
 	}
-	c.body = body{r.answer.Head(), tail}
+	c.body = body{head: r.answer.Head(), tail: tail}
 	if len(c.body.head) >= compressFrom && c.header.gzip {
-		c.body = body{r.answer.Packed(), r.answer.AppendPacked(tail[len(tail):], tail)}
+		c.body = body{head: r.answer.Packed(), tail: r.answer.AppendPacked(tail[len(tail):], tail)}
 		setHeader(&c.http.Response.Header, fasthttp.HeaderContentEncoding, "gzip")
 	}
 	c.http.Response.SetBodyStream(&c.body, len(c.body.head)+len(c.body.tail))
+}
+
+// holdBody counts the body while it is being sent, if it is long.
+func (s *Server) holdBody(c *call) {
+	if len(c.body.head) > writeBuffer && c.grant != nil {
+		c.body.sending = s.sendings.begin(connectionOf(c.http), c.grant.Key.AccountID, c.body.head)
+	}
 }
 
 // length returns the length of the response's body in bytes.
@@ -91,7 +99,10 @@ func (c *call) length() int {
 
 // A body is a response body in two parts: the head, which concurrent requests share, and the tail. The HTTP library calls
 // WriteTo with its output buffer, so a short answer is copied once and a long one never.
-type body struct{ head, tail []byte }
+type body struct {
+	head, tail []byte
+	sending    *sending // nil: it is not counted
+}
 
 // WriteTo implements io.WriterTo.
 func (b *body) WriteTo(w io.Writer) (int64, error) {
@@ -117,6 +128,9 @@ func (b *body) Read(p []byte) (int, error) {
 // Close implements io.Closer. The library calls it when the body has been sent, or is not needed: a connection that waits for its next
 // request must not keep an answer in memory that the cache has dropped.
 func (b *body) Close() error {
+	if b.sending != nil {
+		b.sending.end()
+	}
 	*b = body{}
 	return nil
 }

@@ -64,6 +64,7 @@ type Server struct {
 	handler  fasthttp.RequestHandler // of a request that has arrived
 	edge     *fasthttp.Server
 	open     *connections
+	sendings *sendings
 	started  time.Time
 	draining atomic.Bool
 	database storeHealth
