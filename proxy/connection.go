@@ -44,8 +44,14 @@ const (
 	evicted = -1
 )
 
+// maxUnsent is how many bytes, about, the kernel takes beyond what the client's window has room for.
+const maxUnsent = 64 << 10
+
 func newConnection(conn net.Conn) *connection {
 	c := &connection{Conn: conn, reading: lazyDeadline{set: conn.SetReadDeadline}, writing: lazyDeadline{set: conn.SetWriteDeadline}}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		boundUnsent(tcp)
+	}
 	if address, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		c.address = address.IP.String()
 	}
