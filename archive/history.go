@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive/bucket"
-	"sara/policy/flight"
 	"sara/policy/lru"
+	"sara/policy/panics"
 	"sara/translate"
 )
 
@@ -260,7 +260,7 @@ func getAll[T any](ctx context.Context, property string, months []monthObject, f
 			continue
 		}
 		group.Go(func() (err error) {
-			defer flight.Recover(&err)
+			defer panics.Recover(&err)
 			if fetched[i], err = get(within, property, m); errors.As(err, &broken[i]) {
 				fetched[i], err = nil, nil
 			}
@@ -268,7 +268,7 @@ func getAll[T any](ctx context.Context, property string, months []monthObject, f
 		})
 	}
 	err = group.Wait()
-	flight.Repanic(err)
+	panics.Repanic(err)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"sara/archive/bucket"
-	"sara/policy/flight"
+	"sara/policy/panics"
 	"sara/translate"
 )
 
@@ -90,7 +90,7 @@ func TestAPanicOfALoadReachesTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if bug, ok := recover().(*flight.Panic); !ok || bug.Value != "out of range" {
+		if bug, ok := recover().(*panics.Error); !ok || bug.Value != "out of range" {
 			t.Errorf("the caller recovers %v", bug)
 		}
 	}()

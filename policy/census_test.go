@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sara/policy/flight"
+	"sara/policy/panics"
 )
 
 // guess tries unknown keys, each from an address of its own.
@@ -209,7 +209,7 @@ func TestPanicOfTheListingFailsOneQuery(t *testing.T) {
 	w.directory.set(func() { w.directory.bug = "a bug" })
 	func() {
 		defer func() {
-			if bug, ok := recover().(*flight.Panic); !ok || bug.Value != "a bug" {
+			if bug, ok := recover().(*panics.Error); !ok || bug.Value != "a bug" {
 				t.Errorf("recovered %v", bug)
 			}
 		}()

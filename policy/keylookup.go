@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sara/policy/flight"
+	"sara/policy/panics"
 )
 
 const (
@@ -91,7 +91,7 @@ func (f *keyFinder) get(ctx context.Context, hash Hash, address string, version 
 			err = ctx.Err()
 		}
 	}
-	flight.Repanic(err)
+	panics.Repanic(err)
 	switch {
 	case err == nil:
 		return l.answer.value, l.answer.err
@@ -204,7 +204,7 @@ func (f *keyFinder) answer(batch []*keyLookup) {
 }
 
 func (f *keyFinder) settle(l *keyLookup, begun time.Time, keys map[Hash]Key, err error) {
-	if _, isBug := errors.AsType[*flight.Panic](err); isBug {
+	if _, isBug := errors.AsType[*panics.Error](err); isBug {
 		l.err = err
 		return
 	}
@@ -232,7 +232,7 @@ func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
 func (f *keyFinder) query(begun time.Time, batch []*keyLookup, hashes []Hash) (keys map[Hash]Key, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), lookupTimeout)
 	defer cancel()
-	defer flight.Recover(&err)
+	defer panics.Recover(&err)
 	if f.plan.isDue() {
 		f.takeCensus(ctx, begun, batch[0].version)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sara/policy/flight"
+	"sara/policy/panics"
 )
 
 // keyTexts returns n different texts with the form of keys.
@@ -238,7 +238,7 @@ func TestPanicOfTheDirectoryFailsItsQueryOnly(t *testing.T) {
 	w.directory.set(func() { w.directory.bug = "a bug" })
 	func() {
 		defer func() {
-			if bug, ok := recover().(*flight.Panic); !ok || bug.Value != "a bug" {
+			if bug, ok := recover().(*panics.Error); !ok || bug.Value != "a bug" {
 				t.Errorf("recovered %v", bug)
 			}
 		}()

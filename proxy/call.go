@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"strings"
 	"time"
 	"unsafe"
@@ -15,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"sara/policy"
+	"sara/policy/panics"
 	"sara/translate"
 )
 
@@ -183,17 +183,9 @@ func newRequestID() (id requestID) {
 
 func (id requestID) String() string { return string(id[:]) }
 
-// recoverPanic turns a panic into an error, so that a bug fails its request and not the process. Every goroutine that works
-// for a request must defer it.
-func recoverPanic(err *error) {
-	if p := recover(); p != nil {
-		*err = &panicError{value: p, stack: debug.Stack()}
-	}
-}
-
 // respond sends a success. If it returns an error, nothing has been sent yet, so that an error can be sent instead.
 func (s *Server) respond(ctx context.Context, c *call) (err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	r, err := s.answer(ctx, c)
 	if err == nil {
 		r, err = s.render(c, r)

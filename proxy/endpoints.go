@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"strings"
+
+	"sara/policy/panics"
 )
 
 // endpoints finds the route of a path without the router, which allocates memory for the parameters. It knows only the endpoints that need
@@ -65,7 +67,7 @@ func (s *Server) refuseAtOnce(c *call) bool {
 }
 
 func (s *Server) refusalAtOnce(c *call) (err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	if denial := s.gate.RefuseAtOnce(c.started, c.request()); denial != nil {
 		return denial
 	}

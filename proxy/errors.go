@@ -51,14 +51,6 @@ func (e *apiError) Unwrap() error { return e.cause }
 // httpStatus returns the status of the answer.
 func (e *apiError) httpStatus() int { return cmp.Or(e.status, statusOf(e.code)) }
 
-// A panicError is a panic in the code that served a request.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
-
 // A storeError is a failure of our own store.
 type storeError struct{ error }
 

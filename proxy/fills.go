@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sara/policy/panics"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
 	"sara/proxy/spans"
@@ -65,7 +66,7 @@ func (s *Server) setFill(f *fill, c *call, fetch *translate.Fetch, calls *liveCa
 
 // reserve waits for the memory of the fill, and decides how many rows to ask for. No live call is charged before.
 func (f *fill) reserve(ctx context.Context) (release func(), err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	ctx, span := spans.Start(ctx, "wait for memory")
 	defer span.End()
 	f.waits.Store(true)
@@ -81,7 +82,7 @@ func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 
 // run calls the upstream, and keeps no more memory reserved than the rows take.
 func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	if err := f.server.checkPlan(ctx, f.call, f.fetch); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/policy/panics"
 	"sara/proxy/fillbudget"
 	"sara/translate"
 )
@@ -142,7 +143,7 @@ func TestPanicInAFillIsItsError(t *testing.T) {
 	_, reserveErr := broken.reserve(t.Context())
 	_, err := broken.run(t.Context())
 	for _, err := range []error{reserveErr, err} {
-		if _, ok := errors.AsType[*panicError](err); !ok {
+		if _, ok := errors.AsType[*panics.Error](err); !ok {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"sara/policy"
+	"sara/policy/panics"
 	"sara/proxy/mcp"
 	"sara/proxy/netguard"
 	"sara/translate"
@@ -82,7 +82,7 @@ func (e *mcpEndpoint) handle(http *fasthttp.RequestCtx) {
 }
 
 func (e *mcpEndpoint) respond(c *call) (err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	if err := e.checkOrigin(c.http); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (e *mcpEndpoint) RequestID(ctx context.Context) string {
 
 // Panicked implements mcp.API.
 func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
-	bug := &panicError{value: value, stack: debug.Stack()}
+	bug := panics.New(value)
 	e.server.logCause(&call{id: ctx.Value(mcpCall{}).(*message).id}, &apiError{code: codeInternal, cause: bug})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy/lru"
+	"sara/policy/panics"
 )
 
 // metrics are the metrics of the edge. Their labels come from the route table and the status codes, never from requests, so
@@ -132,7 +133,7 @@ func (s *Server) logCause(c *call, e *apiError) {
 	if e.code == codeInternal {
 		level = slog.LevelError
 	}
-	if errors.As(e, new(*panicError)) {
+	if errors.As(e, new(*panics.Error)) {
 		s.metrics.panics.Inc()
 	}
 	s.config.Log.LogAttrs(context.Background(), level, "request failed", slog.String("request_id", strings.Clone(c.id)), slog.Any("error", e))

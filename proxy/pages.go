@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sara/policy/panics"
 	"sara/proxy/cache"
 	"sara/proxy/docs"
 )
@@ -77,7 +78,7 @@ func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 // sendPage answers with the file that the path names. If it returns an error, nothing has been sent yet, so that an error can
 // be sent instead.
 func (s *Server) sendPage(c *call) (err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	response := &c.http.Response
 	file, err := s.findPage(c)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/archive/sqlstore"
+	"sara/policy/panics"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
 	"sara/translate"
@@ -147,7 +148,7 @@ func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer a
 }
 
 func (s *Server) summarizeOne(ctx context.Context, c *call, answer answerer) (r reply, err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	q := c.canonical(translate.SummaryReport(), nil)
 	return answer(s, ctx, c, &q)
 }

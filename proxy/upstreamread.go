@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"sara/policy/panics"
 	"sara/proxy/cache"
 	"sara/translate"
 )
@@ -97,7 +98,7 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, hedged bool
 		}
 		run := func() {
 			defer r.end()
-			defer recoverPanic(&r.parts[i].err)
+			defer panics.Recover(&r.parts[i].err)
 			r.found[i], r.parts[i].err = rest()
 		}
 		if i == last && !hedged {
@@ -114,7 +115,7 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, hedged bool
 // look looks up part i, in memory only unless shared is set. It returns what is left to do, which may have to wait; nil: nothing.
 func (r *upstreamRead) look(ctx context.Context, rows *cache.Cache, i int, shared bool) (rest func() (cache.Found, error)) {
 	part := &r.parts[i]
-	defer recoverPanic(&part.err)
+	defer panics.Recover(&part.err)
 	switch {
 	case part.request.Fill == nil:
 		return nil

@@ -1,13 +1,12 @@
-// Package flight lets concurrent callers share one call (singleflight), and carries a panic from the goroutine of a call, where it would
-// end the process, to the callers, who can recover from it. x/sync/singleflight ends the process, and takes only text as a key.
+// Package flight lets concurrent callers share one call (singleflight). A panic of the call reaches the callers, who can recover from it:
+// x/sync/singleflight ends the process, and takes only text as a key.
 package flight
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
+
+	"sara/policy/panics"
 )
 
 // A Group makes one call at a time for a key. The zero value is ready to use. It is safe for concurrent use.
@@ -23,7 +22,7 @@ type call[V any] struct {
 }
 
 // Do waits for the running call for a key, and starts one of f if there is none. The call has a goroutine and a context of its own, so that
-// a caller who leaves does not fail the others; f bounds its time. If f panics, so does each caller who waits, with a *Panic.
+// a caller who leaves does not fail the others; f bounds its time. If f panics, so does each caller who waits, with a *panics.Error.
 func (g *Group[K, V]) Do(ctx context.Context, key K, f func(context.Context) (V, error)) (value V, err error) {
 	if err := ctx.Err(); err != nil {
 		return value, err
@@ -31,7 +30,7 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, f func(context.Context) (V,
 	c := g.join(ctx, key, f)
 	select {
 	case <-c.done:
-		Repanic(c.err)
+		panics.Repanic(c.err)
 		return c.value, c.err
 	case <-ctx.Done():
 		return value, ctx.Err()
@@ -60,32 +59,6 @@ func (g *Group[K, V]) join(ctx context.Context, key K, f func(context.Context) (
 }
 
 func (c *call[V]) run(ctx context.Context, f func(context.Context) (V, error)) {
-	defer Recover(&c.err)
+	defer panics.Recover(&c.err)
 	c.value, c.err = f(ctx)
-}
-
-// A Panic is a panic of another goroutine.
-type Panic struct {
-	Value any
-	stack []byte
-}
-
-func (p *Panic) Error() string { return fmt.Sprintf("%v\n%s", p.Value, p.stack) }
-
-// Recover makes a panic an error, which is a *Panic. It must be deferred.
-func Recover(err *error) {
-	switch p := recover().(type) {
-	case nil:
-	case *Panic: // by Repanic
-		*err = p
-	default:
-		*err = &Panic{Value: p, stack: debug.Stack()}
-	}
-}
-
-// Repanic panics again if err is a *Panic.
-func Repanic(err error) {
-	if p, ok := errors.AsType[*Panic](err); ok {
-		panic(p)
-	}
 }

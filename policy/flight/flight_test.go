@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"sara/policy/panics"
 )
 
 type key struct{ a, b string }
@@ -78,7 +80,7 @@ func TestAPanicReachesAllCallers(t *testing.T) {
 		for range 2 {
 			go func() {
 				defer func() {
-					bug, ok := recover().(*Panic)
+					bug, ok := recover().(*panics.Error)
 					if !ok || bug.Value != "a bug" || strings.Count(bug.Error(), "[running") != 1 {
 						t.Errorf("recovered %v", bug)
 					}

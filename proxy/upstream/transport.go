@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sara/policy/panics"
 	"sara/proxy/cpubound"
 	"sara/translate"
 )
@@ -144,11 +144,7 @@ func (t *transport) query(ctx context.Context, access string, q queryCall) (*tra
 
 // safely is exchange, but turns a panic into an error: in the exchange's goroutine, it would end the process.
 func (t *transport) safely(ctx context.Context, req *fasthttp.Request, access string, q *queryCall) (rows *translate.Rows, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			rows, err = nil, fmt.Errorf("BUG: reading an answer panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer panics.Recover(&err)
 	return t.exchange(ctx, req, access, q)
 }
 
