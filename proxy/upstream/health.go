@@ -56,26 +56,26 @@ func (r *recorder) connectionFailure(ctx context.Context, t Target, failure *Err
 
 func (r *recorder) connection(ctx context.Context, t Target, healthy bool, note string, detail ...slog.Attr) {
 	key := recordKey{"connection", t.ConnectionID, t.Revision}
-	r.record(key, t.Healthy, healthy, func() (bool, error) {
+	r.record(key, t.Healthy, healthy, func() error {
 		changed, err := r.store.SetConnectionHealth(ctx, t.ConnectionID, t.Revision, healthy, note)
 		r.logTransition(ctx, changed, err, "health of a connection",
 			append(detail, slog.String("connection", t.ConnectionID), slog.Bool("healthy", healthy), slog.String("note", note))...)
-		return changed, err
+		return err
 	})
 }
 
 // property records the access to a property. The first note stands: a later one does not replace it.
 func (r *recorder) property(ctx context.Context, t Target, note string) {
 	key := recordKey{kind: "property", id: t.PropertyID}
-	r.record(key, t.AccessNote == "", note == "", func() (bool, error) {
+	r.record(key, t.AccessNote == "", note == "", func() error {
 		changed, err := r.store.SetPropertyAccess(ctx, t.PropertyID, note)
 		r.logTransition(ctx, changed, err, "access to a property", slog.String("property", t.PropertyID), slog.String("note", note))
-		return changed, err
+		return err
 	})
 }
 
 // record writes whether something works, unless that is what was last recorded.
-func (r *recorder) record(key recordKey, listed, works bool, write func() (changed bool, err error)) {
+func (r *recorder) record(key recordKey, listed, works bool, write func() error) {
 	now := r.now()
 	last, _, ok := r.recorded.get(key, now)
 	if !ok {
@@ -84,7 +84,7 @@ func (r *recorder) record(key recordKey, listed, works bool, write func() (chang
 	if last == works {
 		return
 	}
-	if _, err := write(); err == nil {
+	if write() == nil {
 		r.recorded.put(key, works, now.Add(recordMemory), now)
 	}
 }

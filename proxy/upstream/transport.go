@@ -131,8 +131,10 @@ func (t *transport) query(ctx context.Context, access string, q queryCall) (*tra
 	answers := make(chan answer, 1)
 	t.inflight.Go(func() {
 		defer fasthttp.ReleaseRequest(req)
-		rows, err := t.safely(ctx, req, access, &q)
-		answers <- answer{rows, err}
+		var a answer
+		defer func() { answers <- a }()
+		defer panics.Recover(&a.err)
+		a.rows, a.err = t.exchange(ctx, req, access, &q)
 	})
 	select {
 	case a := <-answers:
@@ -140,12 +142,6 @@ func (t *transport) query(ctx context.Context, access string, q queryCall) (*tra
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// safely is exchange, but turns a panic into an error: in the exchange's goroutine, it would end the process.
-func (t *transport) safely(ctx context.Context, req *fasthttp.Request, access string, q *queryCall) (rows *translate.Rows, err error) {
-	defer panics.Recover(&err)
-	return t.exchange(ctx, req, access, q)
 }
 
 // exchange sends req and reads the body of a 200 as it arrives.
