@@ -62,30 +62,29 @@ func (d *Discovery) check() error {
 // The first discovery of 100,000 URLs holds SQLite's write lock for several seconds; later ones write only differences.
 func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discovery) (err error) {
 	defer wrap(&err, "save the discovery of property %s", propertyID)
-	err = d.check()
-	if err == nil {
-		err = s.openIndex(ctx, propertyID)
+	if err := d.check(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
-			// Updating the revision first locks the row, which serializes discovery and publication for a property.
-			number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, discovered_at = $1,"+
-				" source = $2, urls = $3, capped = $4 WHERE property_id = $5 RETURNING number",
-				d.At.UnixMilli(), d.Source, len(d.URLs), d.Capped, propertyID)
-			if err != nil {
-				return err
-			}
-			sets, err := saveSitemaps(ctx, tx, number, &d)
-			if err != nil {
-				return err
-			}
-			if err := saveURLs(ctx, tx, number, d.URLs, sets); err != nil {
-				return err
-			}
-			return recount(ctx, tx, number)
-		})
+	if err := s.openIndex(ctx, propertyID); err != nil {
+		return err
 	}
-	return err
+	return transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		// Updating the revision first locks the row, which serializes discovery and publication for a property.
+		number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, discovered_at = $1,"+
+			" source = $2, urls = $3, capped = $4 WHERE property_id = $5 RETURNING number",
+			d.At.UnixMilli(), d.Source, len(d.URLs), d.Capped, propertyID)
+		if err != nil {
+			return err
+		}
+		sets, err := saveSitemaps(ctx, tx, number, &d)
+		if err != nil {
+			return err
+		}
+		if err := saveURLs(ctx, tx, number, d.URLs, sets); err != nil {
+			return err
+		}
+		return recount(ctx, tx, number)
+	})
 }
 
 // trackedURL is a row of indexed_urls without its inspection.

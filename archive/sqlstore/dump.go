@@ -48,22 +48,23 @@ type Dump struct {
 func (s *Store) Dump(ctx context.Context, w io.Writer) (_ Dump, err error) {
 	defer wrap(&err, "dump the %s database", s.dialect)
 	current, known, err := s.SchemaVersion(ctx)
-	if err == nil && current != known {
-		err = fmt.Errorf("the schema has version %d, not %d: run sara migrate", current, known)
+	if err != nil {
+		return Dump{}, err
+	}
+	if current != known {
+		return Dump{}, fmt.Errorf("the schema has version %d, not %d: run sara migrate", current, known)
 	}
 	d := Dump{Kind: string(s.dialect), Schema: current, Rows: make(map[string]int)}
-	if err == nil {
-		err = snapshot(ctx, s.overview, backupLimit, func(ctx context.Context, tx *sql.Tx) error {
-			for _, table := range dumpedTables() {
-				rows, err := dumpTable(ctx, tx, w, table)
-				if err != nil {
-					return fmt.Errorf("table %s: %w", table, err)
-				}
-				d.Rows[table] = rows
+	err = snapshot(ctx, s.overview, backupLimit, func(ctx context.Context, tx *sql.Tx) error {
+		for _, table := range dumpedTables() {
+			rows, err := dumpTable(ctx, tx, w, table)
+			if err != nil {
+				return fmt.Errorf("table %s: %w", table, err)
 			}
-			return nil
-		})
-	}
+			d.Rows[table] = rows
+		}
+		return nil
+	})
 	return d, err
 }
 

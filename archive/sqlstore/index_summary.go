@@ -78,10 +78,10 @@ func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay)
 	defer wrap(&err, "save the coverage of property %s on %s", propertyID, d.Date)
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
-	err = s.openIndex(ctx, propertyID)
-	if err == nil {
-		_, err = s.changes.ExecContext(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
+	if err := s.openIndex(ctx, propertyID); err != nil {
+		return err
 	}
+	_, err = s.changes.ExecContext(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
 	return err
 }
 

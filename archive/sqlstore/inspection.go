@@ -104,24 +104,24 @@ const maxLabel = 200
 // time.
 func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
 	defer wrap(&err, "publish the inspections of property %s", propertyID)
-	err = s.openIndex(ctx, propertyID)
-	if err == nil {
-		err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
-			number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, refreshed_at = $1"+
-				" WHERE property_id = $2 RETURNING number", at.UnixMilli(), propertyID)
-			if err != nil {
-				return err
-			}
-			if published, err = applyStaged(ctx, tx, number); err != nil {
-				return err
-			}
-			if err := recount(ctx, tx, number); err != nil {
-				return err
-			}
-			_, err = tx.ExecContext(ctx, recordDay, day, number)
-			return err
-		})
+	if err := s.openIndex(ctx, propertyID); err != nil {
+		return 0, err
 	}
+	err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, refreshed_at = $1"+
+			" WHERE property_id = $2 RETURNING number", at.UnixMilli(), propertyID)
+		if err != nil {
+			return err
+		}
+		if published, err = applyStaged(ctx, tx, number); err != nil {
+			return err
+		}
+		if err := recount(ctx, tx, number); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, recordDay, day, number)
+		return err
+	})
 	return published, err
 }
 
