@@ -22,14 +22,14 @@ func (r *Report) Print(w io.Writer) error {
 	var text strings.Builder
 	errs := []error{
 		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "OPEN CIRCUITS", "REASON"},
-			console.Each(r.Replicas, Replica.Cells)),
+			console.Each(r.Replicas, Replica.cells)),
 		r.printRedis(&text),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
 		section(&text, "OBJECT STORE of the archive", r.ObjectStore.Problem, []string{"KIND", "ADDRESS", "STATE", "LATENCY"}, r.ObjectStore.rows()),
 		section(&text, "OBJECT STORE by replica, since it started", nil, []string{"REPLICA", "CIRCUIT", "FAILED", "REFUSED", "LAST FAILURE"},
 			console.Each(r.Replicas, Replica.storeCells)),
 		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"},
-			console.Each(slices.Concat(r.Outages.Unhealthy, r.Outages.Sealed.Connections), Outage.Cells)),
+			console.Each(slices.Concat(r.Outages.Unhealthy, r.Outages.Sealed.Connections), Outage.cells)),
 	}
 	if r.Outages.Problem == nil {
 		fmt.Fprintf(&text, "%d of %d connections work.\n", r.Outages.Total-r.Outages.Failing-r.Outages.Sealed.healthy, r.Outages.Total)
@@ -101,21 +101,18 @@ func groupNotes(header []string, rows [][]string) (notes []string) {
 
 func noteMark(i int) string { return fmt.Sprintf("[%d]", i+1) }
 
-func (r Replica) Cells() []string {
+func (r Replica) cells() []string {
 	return []string{r.address(), r.State, console.Cell(r.Version), console.Cell(r.StartedAt), r.Circuits.String(), r.Reason}
 }
 
 // printRedis writes the table of the Redis of the counters, and of that of the rows if it is another one.
 func (r *Report) printRedis(text *strings.Builder) error {
-	err := section(text, "REDIS", r.Redis.Problem, r.Redis.Header(), r.Redis.rows())
+	header := []string{"ADDRESS", "STATE", "LATENCY", "VERSION", "MODE", "MEMORY", "LIMIT", "POLICY", "EVICTED"}
+	err := section(text, "REDIS", r.Redis.Problem, header, r.Redis.rows())
 	if r.Cache != nil {
-		err = errors.Join(err, section(text, "REDIS of cached rows", r.Cache.Problem, r.Cache.Header(), r.Cache.rows()))
+		err = errors.Join(err, section(text, "REDIS of cached rows", r.Cache.Problem, header, r.Cache.rows()))
 	}
 	return err
-}
-
-func (s Redis) Header() []string {
-	return []string{"ADDRESS", "STATE", "LATENCY", "VERSION", "MODE", "MEMORY", "LIMIT", "POLICY", "EVICTED"}
 }
 
 func (s Redis) rows() [][]string {
@@ -123,7 +120,7 @@ func (s Redis) rows() [][]string {
 		return [][]string{{"none", "requests are counted in memory, for one process"}}
 	}
 	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), console.Cell(s.Version), console.Cell(s.Mode), size(s.MemoryBytes),
-		size(s.MaxMemory), console.Cell(s.Policy), count64(s.EvictedKeys)}}
+		size(s.MaxMemory), console.Cell(s.Policy), number(s.EvictedKeys)}}
 }
 
 func (d Database) rows() [][]string {
@@ -133,7 +130,7 @@ func (d Database) rows() [][]string {
 	return [][]string{{d.Kind, d.Address, milliseconds(d.LatencyMS), strconv.FormatInt(d.Schema, 10), strconv.FormatInt(d.Known, 10)}}
 }
 
-func (o Outage) Cells() []string {
+func (o Outage) cells() []string {
 	return []string{o.Name, o.Workspace, o.Account, console.Cell(o.Since), o.Note}
 }
 
@@ -224,16 +221,9 @@ func size(bytes *int64) string {
 	return humanize.IBytes(uint64(max(0, *bytes)))
 }
 
-func count64(n *int64) string {
+func number[N int | int64](n *N) string {
 	if n == nil {
 		return "-"
 	}
-	return strconv.FormatInt(*n, 10)
-}
-
-func number(n *int) string {
-	if n == nil {
-		return "-"
-	}
-	return strconv.Itoa(*n)
+	return strconv.FormatInt(int64(*n), 10)
 }
