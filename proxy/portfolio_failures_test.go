@@ -212,7 +212,13 @@ func TestPortfolio200Notes(t *testing.T) {
 	if notes := got.row(t, w, "main").Notes; len(notes) != 0 {
 		t.Errorf("main has the notes %q", notes)
 	}
-	wantText(t, "the notes of all", strings.Join(got.Meta.Notes, " "), "end_date 2026-11-25 was moved back to 2026-11-19")
+	const noted = "1 property has notes of its own, which concern these totals too."
+	wantText(t, "the notes of all", strings.Join(got.Meta.Notes, " "), "end_date 2026-11-25 was moved back to 2026-11-19", noted)
+	page := w.portfolio("pro", "start_date", "2026-11-13", "end_date", "2026-11-19", "limit", "1")
+	wantText(t, "the notes of one page", strings.Join(page.Meta.Notes, " "), noted)
+	if row := page.Data.Rows[0]; len(row.Notes) != 0 {
+		t.Errorf("%s, the property on the page, has the notes %q", row.Name, row.Notes)
+	}
 }
 
 // At most eight calls are made at a time. What does not answer in time has an error, and the next request needs no further call for it.

@@ -114,6 +114,7 @@ func metricsIn(object gjson.Result) (m Metrics) {
 // A portfolioSum adds up the properties that answered.
 type portfolioSum struct {
 	answered, failed int
+	noted            int // of those that answered, with notes of their own
 	totals, previous Sum
 	source           string // empty: no property answered
 }
@@ -126,6 +127,9 @@ func sumPortfolio(rows []*portfolioRow) (sum portfolioSum) {
 		}
 		sum.totals.Add(row.totals.Clicks, row.totals.Impressions, row.totals.Position)
 		sum.previous.Add(row.previous.Clicks, row.previous.Impressions, row.previous.Position)
+		if len(row.notes) > 0 {
+			sum.noted++
+		}
 		if sum.answered++; sum.source == "" {
 			sum.source = row.source
 		}
@@ -255,6 +259,10 @@ func (p *Params) portfolioNotes(sum *portfolioSum) (notes []string) {
 			verb = " property has no figures: its error"
 		}
 		notes = append(notes, strconv.Itoa(sum.failed)+verb+" says why, and totals are those of the others.")
+	}
+	if sum.noted > 0 { // perhaps of days that are not known, on any page
+		notes = append(notes, strconv.Itoa(sum.noted)+oneOrMore(sum.noted, " property has notes of its own", " properties have notes of their own")+
+			", which concern these totals too.")
 	}
 	if p.Order.By == byClicksDelta && !p.Compares() {
 		notes = append(notes, "Without compare there is no "+byClicksDelta+": the rows are in the order of their names.")
