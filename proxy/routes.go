@@ -71,8 +71,8 @@ func propertyRoutes() []route {
 
 func performanceRoutes() []route {
 	return []route{
-		{Path: "/v1/properties/{id}/summary", Operation: "getSummary", Summary: "Totals of a period, and of the one before it on demand",
-			About: "Show a site's clicks, impressions, click-through rate and position as one line, and how they changed since the previous period. " +
+		{Path: "/v1/properties/{id}/summary", Operation: "getSummary", Summary: "Totals of a period, and optionally of an earlier one",
+			About: "Show a site's clicks, impressions, click-through rate and position as one line, and how they changed since an earlier period. " +
 				"Totals include the anonymised queries that no table shows.",
 			Scope: policy.PerformanceRead, Endpoint: translate.Summary(),
 			Data: summarySchema(), Meta: performanceMetaSchema(), serve: serve(translate.SummaryReport())},
@@ -106,12 +106,12 @@ func performanceRoutes() []route {
 
 func indexingRoutes() []route {
 	return []route{
-		{Path: "/v1/properties/{id}/indexing", Operation: "getIndexing", Summary: "How many URLs are indexed, why others are not, and by sitemap",
+		{Path: "/v1/properties/{id}/indexing", Operation: "getIndexing", Summary: "How many URLs are indexed, why others are not, and the same by sitemap",
 			About: "Watch how much of a site Google has indexed, by reason and by sitemap, and how that changes. " +
 				"The results are from the last daily inspection.",
 			Scope: policy.IndexingRead, Endpoint: translate.Indexing(),
 			Data: indexingSchema(), Meta: indexMetaSchema(), serve: (*Server).serveIndexing},
-		{Path: "/v1/properties/{id}/indexing/urls", Operation: "listIndexedURLs", Summary: "The inspected URLs, and what Search Console reports of each",
+		{Path: "/v1/properties/{id}/indexing/urls", Operation: "listIndexedURLs", Summary: "The inspected URLs, and what Search Console reports about each",
 			About: "Find the URLs behind a count of /indexing: by bucket, by Search Console's own label, by sitemap, or by a part of the address.",
 			Scope: policy.IndexingRead, Endpoint: translate.IndexedURLs(),
 			Data: rowsSchema(urlRowSchema()), Meta: urlsMetaSchema(), serve: (*Server).serveIndexedURLs},
