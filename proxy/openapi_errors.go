@@ -122,9 +122,9 @@ func headerDescriptions() map[string]map[string]any {
 	headers := map[string]map[string]any{
 		"X-Request-Id":          header("string", "Identifies the request.", "req_6e8b96f243eb5292ac14fe259602aeef"),
 		"X-Cache":               header("string", "hit: the answer needed no live call; miss: it needed one; bypass: no cache is involved.", "hit"),
-		"X-RateLimit-Limit":     header("integer", "The daily allowance of requests, or on a 429 the ceiling that refused.", 1000),
-		"X-RateLimit-Remaining": header("integer", "What is left of it.", 988),
-		"X-RateLimit-Reset":     header("integer", "When it resets, in Unix seconds.", 1795305600),
+		"X-RateLimit-Limit":     header("integer", "The daily allowance of requests, or on a 429 the limit that was reached.", 1000),
+		"X-RateLimit-Remaining": header("integer", "What is left of X-RateLimit-Limit.", 988),
+		"X-RateLimit-Reset":     header("integer", "When that limit resets, in Unix seconds.", 1795305600),
 		"ETag":                  header("string", "A weak tag of the answer, for If-None-Match.", `W/"21f5080302379665"`),
 		"Cache-Control": header("string", "How many seconds the client may keep the answer. In a request, "+
 			"no-cache refreshes figures that are older than ten minutes.", "private, max-age=600"),

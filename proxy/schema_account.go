@@ -16,7 +16,7 @@ func accountSchema() schema {
 		member{name: "account", schema: object(
 			member{name: "plan_tier", schema: text("The account's plan.").like("pro")}).named("Plan")},
 		member{name: "limits", schema: object(
-			member{name: "requests_per_minute_per_key", schema: whole("Burst of one key.").like(20)},
+			member{name: "requests_per_minute_per_key", schema: whole("Requests a minute of one key, as a burst.").like(20)},
 			member{name: "requests_per_hour", schema: whole("Of the account.").like(250)},
 			member{name: "requests_per_day", schema: whole("Of the account; resets at midnight UTC.").like(1000)},
 			member{name: "search_console_calls_per_day", schema: whole("Live calls of the account: queries to Search Console.").like(250)},

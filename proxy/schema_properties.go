@@ -62,7 +62,7 @@ func pageGroupSchema() schema {
 	return object(
 		member{name: "id", schema: uuid("The group.")},
 		member{name: "name", schema: text("What the page_group filter calls it.").like("Blog")},
-		member{name: "rules", schema: listOf(rule).with("description", "ORed.")},
+		member{name: "rules", schema: listOf(rule).with("description", "A page is in the group if any of them matches.")},
 		member{name: "created_at", schema: instant("When it was added.")}).named("PageGroup")
 }
 
