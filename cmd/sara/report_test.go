@@ -329,7 +329,7 @@ func testReportRefusals(a *agency, base string) {
 		{[]string{"--url", base, "--key-file", a.Write("two", "a b"), "--all"}, "it is not an API key"},
 		{[]string{"--url", base, "--key-file", a.Write("wrong", "sara_live_x"), "--all", "--output", where},
 			"INVALID_API_KEY: the key is incomplete or altered: copy it again; 1 file is missing: portfolio.csv\n      check SARA_API_KEY"},
-		{[]string{"--url", base, "--key-file", a.keyFile, "nothing*"}, `the key reaches no property "nothing*"`},
+		{[]string{"--url", base, "--key-file", a.keyFile, "nothing*"}, `the key reaches no property "nothing*": --all reports those that it reaches`},
 		{[]string{"--url", base, "--api-key", a.key, "--all"}, "SARA_API_KEY (--api-key): every user of this machine can read the command line"},
 	} {
 		a.Fails(command.ExitError, append([]string{"report"}, test.args...), test.want)

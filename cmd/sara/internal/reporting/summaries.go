@@ -57,7 +57,7 @@ func choose(present, archived []Property, references []string) (chosen []Propert
 		}
 		switch n := len(matching); {
 		case n == 0:
-			return nil, &choiceError{fmt.Sprintf("the key reaches no property %q", reference)}
+			return nil, &choiceError{fmt.Sprintf("the key reaches no property %q: --all reports those that it reaches", reference)}
 		case n > 1 && !admin.IsPattern(reference):
 			return nil, &choiceError{fmt.Sprintf("%q means %d properties: name one by its id or slug, or all with a star", reference, n)}
 		}
