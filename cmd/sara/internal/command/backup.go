@@ -28,7 +28,7 @@ type backupCommand struct {
 
 // Help is the longer help of the command.
 func (backupCommand) Help() string {
-	return `It writes the database, as it is at one moment, and the objects of the archive, with a manifest and checksums (sha256sum -c SHA256SUMS). Servers may serve meanwhile.
+	return `It writes the database, as it is at one moment, and the objects of the archive, with a manifest and checksums (sha256sum -c SHA256SUMS).
 
 The secret key, SARA_SECRET_KEY, is not in the backup: it encrypts the stored credentials of Search Console, which stay encrypted. Keep a copy of it elsewhere; without it, every connection needs new credentials. Nor are the settings, the plans file, and the counts in Redis.`
 }

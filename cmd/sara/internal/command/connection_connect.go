@@ -121,8 +121,8 @@ func (c *connectionConnect) consent(ctx context.Context, con *console.Console, g
 	}
 	defer func() { _ = listener.Close() }() // Await has closed it, unless it was not reached
 	attempt := client.Consent(consent.Address(listener))
-	if _, err := fmt.Fprintf(con.Stderr, "Consent in a browser on this machine, with the Google account to connect:\n\n  %s\n\n",
-		attempt.URL()); err != nil {
+	if _, err := fmt.Fprintf(con.Stderr, "Consent with the Google account to connect, in a browser on this machine "+
+		"(on another one: sara connection connect --help):\n\n  %s\n\n", attempt.URL()); err != nil {
 		return upstream.Grant{}, err
 	}
 	if !c.NoBrowser && consent.Open(attempt.URL()) != nil {

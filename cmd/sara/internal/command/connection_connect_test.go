@@ -95,7 +95,8 @@ func TestConnectStoresAConsentWithItsSites(t *testing.T) {
 		first["renewed"] != false || len(properties) != 6 {
 		t.Errorf("connected %v", first)
 	}
-	for _, want := range []string{"Checked: " + demo.SitePrefix + " had ", " clicks in the last 28 days.\n",
+	for _, want := range []string{"in a browser on this machine (on another one: sara connection connect --help)",
+		"Checked: " + demo.SitePrefix + " had ", " clicks in the last 28 days.\n",
 		"project gscsim is external and its publishing status is Testing, Google ends this consent after 7 days"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, said)

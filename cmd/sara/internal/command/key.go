@@ -38,7 +38,7 @@ type keyRecord struct {
 }
 
 func (keyRecord) Header() []string {
-	return []string{"NAME", "SCOPES", "WORKSPACE", "FROM", "EXPIRES", "LAST USED", "REVOKED FROM", "ID"}
+	return []string{"NAME", "SCOPES", "WORKSPACE", "FROM", "EXPIRES", "LAST USED", "REVOKED AT", "ID"}
 }
 
 func (k keyRecord) Cells() []string {

@@ -32,7 +32,7 @@ type reportCommand struct {
 	To        *date         `placeholder:"DATE" help:"Last day, YYYY-MM-DD; Search Console has figures up to about two days ago."`
 	DateRange string        `enum:",last_7d,last_28d,last_30d,last_90d,last_3m,last_6m,last_12m,last_16m,month_to_date,previous_month,year_to_date,previous_year" default:"" placeholder:"PRESET" help:"Range in place of --from and --to, such as last_7d or previous_month; default: last_28d."`
 	Compare   string        `enum:"none,previous_period,previous_year" default:"none" placeholder:"PERIOD" help:"Compare the portfolio with previous_period or previous_year; default: none."`
-	Tables    []string      `enum:"queries,pages,countries,devices,timeseries" placeholder:"TABLE,…" help:"Tables of each property besides the portfolio: queries, pages, countries, devices, timeseries; default: none. Each costs one request a property and 1,000 rows, and up to two live calls."`
+	Tables    []string      `enum:"queries,pages,countries,devices,timeseries" placeholder:"TABLE" help:"Tables of each property besides the portfolio: queries, pages, countries, devices, timeseries; default: none. Each costs one request a property and 1,000 rows, and up to two live calls."`
 	Limit     int           `default:"1000" placeholder:"ROWS" help:"Rows of each table, those with the most clicks, 1 to 25000, which are all that Search Console gives; default: ${default}, one request."`
 	Format    string        `enum:",csv,ndjson,json" default:"" placeholder:"FORMAT" help:"csv, ndjson or json; default: by the extension of --output, else csv."`
 	Output    string        `placeholder:"PATH" help:"Folder for the portfolio and the tables; or a file (.csv, .ndjson, .json) or - for the portfolio alone; default: -, standard output."`
