@@ -146,7 +146,7 @@ func checkWhole(file string) error {
 // swap puts part in the place of a file, and returns the new path of that file, if there was one. If it fails, nothing has moved. A log
 // without its database is moved as well: SQLite would take it for the log of the new one.
 func swap(part, file string, now time.Time) (kept string, err error) {
-	aside := fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
+	aside := fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405.000Z"))
 	if _, err := os.Stat(file); err == nil {
 		kept = aside
 	}

@@ -17,7 +17,12 @@ import (
 // replace restores an empty database into a file of SQLite.
 func replace(t *testing.T, s settings.Store) (kept string, err error) {
 	t.Helper()
-	return ReplaceDatabase(t.Context(), s, true, time.Unix(0, 0), func(ctx context.Context, store *sqlstore.Store) error {
+	return replaceAt(t, s, time.Unix(0, 0))
+}
+
+func replaceAt(t *testing.T, s settings.Store, now time.Time) (kept string, err error) {
+	t.Helper()
+	return ReplaceDatabase(t.Context(), s, true, now, func(ctx context.Context, store *sqlstore.Store) error {
 		_, err := store.Migrate(ctx)
 		return err
 	})
@@ -27,7 +32,7 @@ func replace(t *testing.T, s settings.Store) (kept string, err error) {
 func TestFailedReplacementChangesNothing(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sara.db")
-	kept := file + ".before-restore-19700101T000000Z"
+	kept := file + ".before-restore-19700101T000000.000Z"
 	for name, text := range map[string]string{file: strings.Repeat("no database ", 1000), file + "-wal": "no log", kept + "-wal/x": ""} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
@@ -51,6 +56,26 @@ func TestFailedReplacementChangesNothing(t *testing.T) {
 	}
 	if got, err := replace(t, s); got != kept || err != nil {
 		t.Errorf("it keeps %q, %v", got, err)
+	}
+}
+
+// Of two replacements in one second, such as those of a script, each keeps the database that it replaced.
+func TestEachReplacementKeepsTheDatabase(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sara.db")
+	if err := os.WriteFile(file, []byte("the first one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := settings.Store{DatabaseURL: settings.SQLite(file)}
+	first, err := replace(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replaceAt(t, s, time.UnixMilli(250)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(first); err != nil || string(text) != "the first one" {
+		t.Errorf("%s has %.20q, %v", first, text, err)
 	}
 }
 
@@ -116,7 +141,7 @@ func TestLogOfADeletedDatabaseIsNotUsed(t *testing.T) {
 		}
 		return err
 	})
-	if left, readErr := os.ReadFile(file + ".before-restore-19700101T000000Z-wal"); err != nil || !bytes.Equal(left, log) {
+	if left, readErr := os.ReadFile(file + ".before-restore-19700101T000000.000Z-wal"); err != nil || !bytes.Equal(left, log) {
 		t.Errorf("%v; of the log, %d of %d bytes are kept, %v", err, len(left), len(log), readErr)
 	}
 }
