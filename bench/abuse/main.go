@@ -13,6 +13,7 @@
 //	heads     12,500 connections from one address, each with 32 KB of an unfinished request
 //	idle      16,384 idle connections from one address
 //	crowd     the same from many addresses: while they open, and for two seconds, others may have to connect again
+//	unread    1,200 requests for long answers, which the client does not read
 //	office    ten key guesses a second from the address of 63 valid keys, after a restart
 //	guesses   8,000 key guesses from one IPv6 /64, and 2,000 strings that are not keys
 //	rows      one account's rows flood a small Redis that also counts the budgets

@@ -32,6 +32,7 @@ func trials() []trial {
 		{name: "heads", fillCache: true, abuse: halfSentHeads},
 		{name: "idle", fillCache: true, abuse: idleFromOne},
 		{name: "crowd", fillCache: true, abuse: idleFromMany},
+		{name: "unread", fillCache: true, abuse: unread},
 		{name: "office", abuse: office},
 		{name: "guesses", env: trustHeader, headers: []string{addressHeader, quietAddress}, abuse: guesses},
 		{name: "rows", env: oneRedis, abuse: rows},

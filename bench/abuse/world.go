@@ -38,6 +38,7 @@ type world struct {
 	// The accounts, by their numbers in Keys.
 	tenants, spenders, offices, counted []int
 	flooder, failing, probing, lapsed   int
+	silent                              int
 	steady                              int // of the mix
 	accounts                            []testbed.Account
 	small                               []*testbed.Redis // of the current trial
@@ -77,6 +78,7 @@ func (w *world) populate() {
 		w.offices = append(w.offices, w.add(testbed.Account{People: w.desks, Properties: []testbed.Property{site("office", i)}}))
 	}
 	w.flooder = w.add(testbed.Account{People: 1, Properties: []testbed.Property{site(floodSite, 0)}})
+	w.silent = w.add(testbed.Account{People: 1, Properties: []testbed.Property{site(bigSite, w.size.spenders*sitesOfSpender)}})
 	const floods = 2 // trials that each use up a day in every round
 	for i := range floods * max(1, w.rounds) {
 		w.counted = append(w.counted, w.add(testbed.Account{People: 1, Plan: hundred, Properties: []testbed.Property{site("counted", i)}}))
