@@ -47,7 +47,7 @@ func readArchiveState(ctx context.Context, q querier, propertyID string) (Archiv
 }
 
 // SaveArchiveState replaces the state of a property's archive. It cleans the note. Generation stays the same; Edition advances if
-// the range of archived days, which the API serves, has changed.
+// the range of archived days, which the API serves, has changed. The error of a property that was removed meanwhile is a NotFoundError.
 func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) (err error) {
 	defer wrap(&err, "save the state of the archive of property %s", a.PropertyID)
 	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -62,6 +62,9 @@ func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) (err error
 			" note = excluded.note",
 			a.PropertyID, optionalDay(a.First), optionalDay(a.Last), gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
 			a.Failures, cleanNote(a.Note))
+		if isForeignKeyViolation(err) {
+			return &NotFoundError{"property", a.PropertyID}
+		}
 		if err != nil || isSameDay(before.First, a.First) && isSameDay(before.Last, a.Last) {
 			return err
 		}

@@ -128,7 +128,7 @@ func testArchiveState(t *testing.T, f *fixture) {
 	equal(t, got.Note, "not \uFFFD text")
 	equal(t, f.Generation(), generation)
 	equal(t, value(f.Edition(f.ctx))(t), edition) // the days are the same
-	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "unknown"}); err == nil {
+	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "unknown"}); !errors.Is(err, ErrNotFound) {
 		t.Error("the state of a property that does not exist is kept")
 	}
 }

@@ -149,7 +149,16 @@ func isUniqueViolation(err error) bool {
 // deadlock, or the other one added a row that refers to a deleted one.
 func isCollision(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (pg.Code == "40P01" || pg.Code == "23503")
+	return ok && (pg.Code == "40P01" || isForeignKeyViolation(pg))
+}
+
+// isForeignKeyViolation reports whether a row refers to one that does not exist, such as a property that was removed meanwhile.
+func isForeignKeyViolation(err error) bool {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pg.Code == "23503"
+	}
+	lite, ok := errors.AsType[*sqlite.Error](err)
+	return ok && lite.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
 }
 
 // isUnknownTable reports whether a table of the query does not exist.
