@@ -12,8 +12,10 @@
 // recently published days. So the last two days that it has certainly published, and all later ones, are provisional: later runs query
 // them again. Some days are left out:
 //
-//   - A day that the upstream does not show yet, or has not published by the rule of translate.KnownDays, is left for a later run. So
-//     answers and the archive treat the same days as unknown.
+//   - A day that may not be published yet is left for a later run: one of the last translate.LongestLag days if neither it nor a later one
+//     has figures, and a provisional day that the upstream does not show. Live answers count the former as days without traffic if the
+//     site had such days before (translate.KnownDays), and the next answer knows better. The archive would show zeros for as long as the
+//     upstream fails, and for good once the connection ends.
 //   - A day that the upstream has lost at the start of its window is not archived (translate.LostUntil).
 //   - A day about which the upstream contradicts itself, or which it refuses, is not archived, and the result reports it.
 //

@@ -139,10 +139,9 @@ func (c *collection) flush(ctx context.Context) error {
 
 // totals are the metrics of whole days.
 type totals struct {
-	days        map[translate.Date]translate.Metrics // the days that the upstream shows
-	unpublished translate.Date                       // the first day not published yet; 0: none
-	published   translate.Date                       // the last day certainly published
-	lost        translate.Date                       // the last day lost at the start of its window; 0: none
+	days      map[translate.Date]translate.Metrics // the days that the upstream shows
+	published translate.Date                       // the last day certainly published
+	lost      translate.Date                       // the last day lost at the start of its window; 0: none
 }
 
 // totals queries the days of a range with one call, plus the days that show what is not published yet and what is lost.
@@ -168,17 +167,17 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 		shown[day] = rows.Metrics(i)
 	}
 	known := translate.KnownDaysOf(rows, dates)
-	return totals{shown, known.Unpublished(r.anchor), known.Published(r.anchor), translate.LostUntil(rows, live)}, nil
+	return totals{shown, known.Published(r.anchor), translate.LostUntil(rows, live)}, nil
 }
 
 // day queries what is missing of a day. consistent is false if the answers contradict each other; then there is nothing to
-// archive. Nor is there for a day that the upstream does not show yet, or no longer shows.
+// archive. Nor is there for a day that may not be published yet, or that the upstream has lost.
 func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consistent bool, err error) {
 	all := &c.totals
 	final := g.day <= all.published-ProvisionalDays
 	total, shown := all.days[g.day]
 	switch {
-	case !shown && g.day > c.anchor-ProvisionalDays, all.unpublished != 0 && g.day >= all.unpublished, g.day <= all.lost:
+	case g.day > all.published, !shown && !final, g.day <= all.lost:
 		return nil, true, nil
 	case total.Impressions == 0:
 		// One more query makes sure that the day is not just missing from the series.

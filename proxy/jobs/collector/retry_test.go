@@ -58,7 +58,7 @@ func (b *bubble) wantWhole(ids ...string) {
 	for _, id := range ids {
 		want := 0
 		for day := *b.weeks(1).Since; day <= b.anchor(); day++ {
-			if b.isShown(b.property(id).Site, day) {
+			if b.isKnown(b.property(id).Site, day) {
 				want++
 			}
 		}
@@ -159,7 +159,7 @@ func TestFailingDayDoesNotStopTheOthers(t *testing.T) {
 				inventory, err := b.history.Days(t.Context(), "shop")
 				check(t, err)
 				for day := *b.weeks(1).Since; day <= b.anchor(); day++ {
-					if want := day != bad && b.isShown(b.property("shop").Site, day); inventory[translate.ByPage].Has(day) != want {
+					if want := day != bad && b.isKnown(b.property("shop").Site, day); inventory[translate.ByPage].Has(day) != want {
 						t.Errorf("%s: archived %t, want %t", day, !want, want)
 					}
 				}
@@ -202,7 +202,7 @@ func TestFailureFromADayOnEndsTheAttempt(t *testing.T) {
 				inventory, err := b.history.Days(t.Context(), "shop")
 				check(t, err)
 				for day := *b.weeks(1).Since; day <= b.anchor(); day++ {
-					if want := day < bad && b.isShown(b.property("shop").Site, day); inventory[translate.ByPage].Has(day) != want {
+					if want := day < bad && b.isKnown(b.property("shop").Site, day); inventory[translate.ByPage].Has(day) != want {
 						t.Errorf("%s: archived %t, want %t", day, !want, want)
 					}
 				}

@@ -156,18 +156,23 @@ func (w *fakeUpstream) isSettled(day translate.Date) bool {
 
 // isFinal reports whether a day is archived for good at an anchor: once two later days are certainly published.
 func (w *fakeUpstream) isFinal(site string, day, anchor translate.Date) bool {
+	return day <= w.published(site, anchor)-ProvisionalDays
+}
+
+// published returns the last day that is certainly published at an anchor.
+func (w *fakeUpstream) published(site string, anchor translate.Date) translate.Date {
 	published := anchor - translate.LongestLag
 	for later := published + 1; later <= anchor-translate.Date(w.late); later++ {
 		if k := w.kind(site, later); k != quiet && k != unshown {
 			published = later
 		}
 	}
-	return day <= published-ProvisionalDays
+	return published
 }
 
-// isShown reports whether the upstream shows the day, or never will.
-func (w *fakeUpstream) isShown(site string, day translate.Date) bool {
-	return w.isSettled(day) || w.kind(site, day) != unshown
+// isKnown reports whether the upstream has published the day for certain, and shows it or never will.
+func (w *fakeUpstream) isKnown(site string, day translate.Date) bool {
+	return day <= w.published(site, w.anchor()) && (w.kind(site, day) != unshown || w.isFinal(site, day, w.anchor()))
 }
 
 // Query implements Gateway.
@@ -296,17 +301,17 @@ func (w *fakeUpstream) wantArchived(location, id string, first, last translate.D
 	}
 	inventory, err := h.Days(context.Background(), id)
 	check(w.t, err)
-	for ; !w.isShown(site, last); last-- {
+	for ; !w.isKnown(site, last); last-- {
 	}
 	for day := first; day <= last; day++ {
 		var want []archive.Record
-		shown := w.isShown(site, day)
+		known := w.isKnown(site, day)
 		for _, by := range []translate.Dimension{translate.ByCountry, translate.ByDevice, translate.ByPage, translate.ByQuery, translate.ByDate} {
 			rows := w.rows(site, by, day, w.isSettled(day))
 			want = append(want, rows[:min(len(rows), 100)]...)
 			c := inventory[by]
-			if final := w.isFinal(site, day, w.anchor()); c.Has(day) != shown || c.HasFinal(day) != final {
-				w.t.Errorf("%s of %s: archived %t, final %t; want %t, %t", by, day, c.Has(day), c.HasFinal(day), shown, final)
+			if final := w.isFinal(site, day, w.anchor()); c.Has(day) != known || c.HasFinal(day) != final {
+				w.t.Errorf("%s of %s: archived %t, final %t; want %t, %t", by, day, c.Has(day), c.HasFinal(day), known, final)
 			}
 		}
 		if !slices.Equal(got[day], want) {
@@ -376,7 +381,7 @@ func (w *fakeUpstream) callsFor(id string, first translate.Date) int {
 	n := 1
 	for day := first; day <= w.anchor(); day++ {
 		switch k := w.kind(site, day); {
-		case !w.isShown(site, day):
+		case !w.isKnown(site, day):
 		case k == quiet, k == unshown:
 			n++
 		default:
