@@ -86,7 +86,7 @@ func (o *object) openGroups(file *parquet.File) error {
 			return fmt.Errorf("a row group holds %q to %q", low, high)
 		}
 		o.groups[by] = group
-		o.size += int(group.NumRows()) * (int(unsafe.Sizeof(tableRow{})) + usualKeySize)
+		o.size += groupOverhead + int(group.NumRows())*(int(unsafe.Sizeof(tableRow{}))+usualKeySize)
 	}
 	return nil
 }

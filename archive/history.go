@@ -41,7 +41,8 @@ const (
 	maxListings   = 10_000  // properties whose listing is cached, some 3 KB each
 	maxLedgers    = 50_000  // months whose ledger is cached, some 400 B each
 	stripes       = 256     // of the write counters
-	monthOverhead = 1 << 10 // bytes of a cached month in addition to its object
+	monthOverhead = 4 << 10 // bytes of a cached month in addition to its object and its row groups
+	groupOverhead = 7 << 10 // bytes of a row group in addition to its rows: the metadata of its columns
 	namesShare    = 8       // names get 1/namesShare of the cache's memory
 )
 
@@ -199,7 +200,8 @@ func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revi
 	}
 	o, err := openObject(key.property, key.month, data)
 	if err == nil {
-		h.ledgers.Put(key, &o.ledger)
+		l := o.ledger // a pointer into the object would keep all of it in memory
+		h.ledgers.Put(key, &l)
 	}
 	return o, key, err
 }
