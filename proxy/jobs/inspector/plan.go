@@ -23,7 +23,7 @@ func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) 
 	for _, u := range urls {
 		if u.InspectedAt == nil {
 			due = append(due, candidate{u, math.Inf(1)})
-		} else if age := today - day(*u.InspectedAt); age > 0 {
+		} else if age := ageOn(today, day(*u.InspectedAt)); age > 0 {
 			due = append(due, candidate{u, float64(age) * (1 + math.Log2(1+float64(u.Clicks)))})
 		}
 	}
@@ -41,4 +41,13 @@ func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) 
 		planned[i] = c.TrackedURL
 	}
 	return planned
+}
+
+// ageOn returns how many days ago a URL was inspected. An inspection later than tomorrow was recorded by a wrong clock, and would keep the
+// URL from being inspected until then: it counts as one of yesterday.
+func ageOn(today, inspected translate.Date) translate.Date {
+	if inspected > today+1 {
+		return 1
+	}
+	return today - inspected
 }

@@ -27,6 +27,7 @@ func TestPlan(t *testing.T) {
 		"empty":                               {nil, []string{}},
 		"those of today are done":             {[]sqlstore.TrackedURL{url("a", 9, 0), url("b", 0, 1)}, []string{"b"}},
 		"a clock that was ahead":              {[]sqlstore.TrackedURL{url("a", 9, -1)}, []string{}},
+		"a clock that was far ahead":          {[]sqlstore.TrackedURL{url("a", 9, -30), url("b", 9, 2)}, []string{"b", "a"}},
 		"never inspected before all":          {[]sqlstore.TrackedURL{url("a", 1_000_000, 300), url("b", 0)}, []string{"b", "a"}},
 		"never inspected by clicks, then URL": {[]sqlstore.TrackedURL{url("c", 1), url("a", 1), url("b", 2)}, []string{"b", "a", "c"}},
 		"the stalest first":                   {[]sqlstore.TrackedURL{url("a", 5, 2), url("b", 5, 3)}, []string{"b", "a"}},
