@@ -44,7 +44,7 @@ func (x *reading) checkNotes(p *problems, q *question, e *expectation, notes []s
 		c.read(note)
 	}
 	c.named("not published", isUnpublished, c.unpublished)
-	c.named("unclear", isUnclear, c.unclear)
+	c.namedUnclear()
 	c.named("missing", isMissing, c.missing)
 	if n, counted := q.days(), len(e.counted); q.compare && counted > 0 && counted < n && !c.compared {
 		c.add("%d of %d days are compared, and no note says so: %q", counted, n, notes)
@@ -95,6 +95,17 @@ func (c *noteChecker) named(what string, s state, named []date) {
 	}
 	if unnamed > 0 {
 		c.add("no note names %d days that are %s, only %v", unnamed, what, named)
+	}
+}
+
+// namedUnclear checks that a note names the days of the period that are perhaps not published.
+func (c *noteChecker) namedUnclear() {
+	var want []date
+	for d := max(c.q.from, c.e.clear+1); d <= c.q.to; d++ {
+		want = append(want, d)
+	}
+	if !slices.Equal(c.unclear, want) {
+		c.add("a note names %v as perhaps not published, want %v", c.unclear, want)
 	}
 }
 

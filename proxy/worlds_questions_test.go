@@ -38,6 +38,12 @@ func (q *question) counterpart(d date) date {
 	return d - date(q.days())
 }
 
+// knowsMore reports whether a question may need more than a copy of the series from the day before shows of the last days: whether a filter's own
+// rows show more, or where the figures begin.
+func (q *question) knowsMore() bool {
+	return q.table == "total" && q.filter != nil || q.counterpart(q.from) < liveStart+30
+}
+
 // A worldFilter is a filter, with the upstream's name of its operator and the upstream's spelling of its value.
 type worldFilter struct{ dimension, operator, name, value string }
 

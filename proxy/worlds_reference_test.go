@@ -17,7 +17,6 @@ const (
 	isQuiet       state = "quiet"         // known: no traffic
 	isYoung       state = "young"         // known: before the site's first figures
 	isUnpublished state = "not published" // unknown
-	isUnclear     state = "unclear"       // perhaps not published: it does not count in a comparison
 	isMissing     state = "missing"       // unknown: the archive should have it
 )
 
@@ -28,6 +27,7 @@ type reading struct {
 	*truth
 	copied bool // a copy of the series is at hand
 	grid   bool // the rows that answer are those of a grid, which show which days are published
+	before bool // a copy of the series of the day before is at hand
 	// lostAreYoung decides about days that neither the upstream nor the archive has, between archived days and the upstream's first:
 	// days without traffic, or missing.
 	lostAreYoung bool
@@ -58,12 +58,24 @@ type shownDays struct {
 	any         bool
 }
 
+// dayBefore returns the truth as Search Console showed it on the day before. It may have published a day since.
+func (x *truth) dayBefore() *truth {
+	if x.previous == nil {
+		previous := *x
+		previous.today, previous.lastPublished, previous.bounded = x.today-1, x.lastPublished-1, nil
+		x.previous = &previous
+	}
+	return x.previous
+}
+
 // late reports whether the days after the last one with figures are not published, rather than without traffic.
 func (x *truth) late() bool {
 	_, last, ok := x.bounds()
-	if !ok || lastDay-last > 5 {
-		return false
-	}
+	return ok && last < x.today && x.today-last <= 5 && x.steadyBefore(last)
+}
+
+// steadyBefore reports whether Search Console has figures of each of the 14 days before one.
+func (x *truth) steadyBefore(last date) bool {
 	for d := last - 14; d < last; d++ {
 		if !x.shown(d) {
 			return false
@@ -88,6 +100,11 @@ func (x *truth) firstStored() (date, bool) {
 func (x *reading) state(d date, table string) state {
 	rows, _, stored := x.stored(d, table)
 	first, last, ok := x.bounds()
+	if x.before {
+		if _, last, ok := x.dayBefore().bounds(); ok && d > last && x.dayBefore().late() {
+			return isUnpublished
+		}
+	}
 	switch {
 	case x.kind != connected || d < liveStart || x.moversStored:
 		if stored {
@@ -124,12 +141,13 @@ type expectation struct {
 	counted    []date           // of the period
 	comparable []date           // of the previous period
 	states     map[date]state   // of the period and, with compare, of the one before
+	clear      date             // the days after it are perhaps not published: they do not count in a comparison
 }
 
 // expect answers a question naively: day by day.
 func (x *reading) expect(t testing.TB, q *question) *expectation {
 	t.Helper()
-	e := &expectation{states: map[date]state{}, days: map[date]tally{}}
+	e := &expectation{states: map[date]state{}, days: map[date]tally{}, clear: x.clearUntil(t, q)}
 	start := q.from
 	if q.compare {
 		start = q.counterpart(q.from)
@@ -138,12 +156,8 @@ func (x *reading) expect(t testing.TB, q *question) *expectation {
 		e.refusals = []string{"400 DATE_RANGE_TOO_OLD"}
 		return e
 	}
-	clear := x.clearUntil(t, q)
 	for d := q.from; d <= q.to; d++ {
 		e.states[d] = x.state(d, q.table)
-		if d > clear {
-			e.states[d] = isUnclear
-		}
 		if q.compare {
 			e.states[q.counterpart(d)] = x.state(q.counterpart(d), q.table)
 		}
@@ -154,8 +168,8 @@ func (x *reading) expect(t testing.TB, q *question) *expectation {
 	}
 	published := false
 	for d := q.from; d <= q.to; d++ {
-		published = published || e.states[d] != isUnpublished && !(q.compare && e.states[d] == isUnclear)
-		if !e.states[d].known() || q.compare && (e.states[d] == isUnclear || !e.states[q.counterpart(d)].known() || q.counterpart(d) > clear) {
+		published = published || e.states[d] != isUnpublished && !(q.compare && d > e.clear)
+		if !e.states[d].known() || q.compare && (d > e.clear || !e.states[q.counterpart(d)].known()) {
 			continue
 		}
 		e.counted = append(e.counted, d)
@@ -176,11 +190,18 @@ func (x *reading) expect(t testing.TB, q *question) *expectation {
 }
 
 // clearUntil returns the last day of which a question can tell whether it is published. A filter that matches nothing shows nothing, and is not
-// worth a call for the series: then only the archive, which has no unpublished day, can tell of the last five.
+// worth a call for the series: then only the archive, which has no unpublished day, can tell of the last five. Tables and movers can tell of no day
+// that a copy of the day before may lack.
 func (x *reading) clearUntil(t testing.TB, q *question) date {
 	t.Helper()
+	if x.before && q.table != "total" {
+		if _, last, _ := x.dayBefore().bounds(); !x.grid && last == lastDay-1 && x.dayBefore().steadyBefore(last) {
+			return last // a copy of today's might show the next day as not published
+		}
+		return lastDay
+	}
 	if x.copied || x.kind != connected || q.filter == nil || q.table != "total" || q.readsGrid() || x.readsSeries(t, q) == atHand ||
-		x.ask(t, "total", q.filter, max(q.counterpart(q.from), liveStart), max(liveStart, min(q.to, x.lastPublished)))[""].impressions > 0 {
+		x.matches(t, q.filter, q.counterpart(q.from), min(q.to, x.lastPublished)) {
 		return lastDay
 	}
 	clear := lastDay - 5
@@ -309,16 +330,21 @@ func (c certainty) String() string { return [...]string{"no", "perhaps", "yes"}[
 // five, but none on its last day, which is one of these.
 func (x *truth) readsSeries(t testing.TB, q *question) certainty {
 	t.Helper()
-	has := func(from, to date) bool {
-		return from <= to && x.ask(t, "total", q.filter, max(from, liveStart), to)[""].impressions > 0
-	}
-	if x.kind != connected || q.table != "total" || q.filter == nil || q.readsGrid() || q.to <= lastDay-5 || x.shown(q.to) && has(q.to, q.to) {
+	if x.kind != connected || q.table != "total" || q.filter == nil || q.readsGrid() || q.to <= lastDay-5 ||
+		x.shown(q.to) && x.matches(t, q.filter, q.to, q.to) {
 		return notAtHand
 	}
-	if q.counterpart(q.from) > lastDay-5 || has(q.counterpart(q.from), min(q.to, x.lastPublished)) {
+	if q.counterpart(q.from) > lastDay-5 || x.matches(t, q.filter, q.counterpart(q.from), min(q.to, x.lastPublished)) {
 		return atHand
 	}
 	return notAtHand
+}
+
+// matches reports whether a filter matches traffic of live days.
+func (x *truth) matches(t testing.TB, filter *worldFilter, from, to date) bool {
+	t.Helper()
+	from = max(from, liveStart)
+	return from <= to && x.ask(t, "total", filter, from, to)[""].impressions > 0
 }
 
 // readsGrid reports whether the daily grid of devices or countries answers a question about live days: the latter has 96 of them.
@@ -345,7 +371,7 @@ func (x *truth) readings(q *question, copied certainty) (all []*reading) {
 }
 
 func (x *truth) readingsOf(q *question, copied bool) []*reading {
-	strict := reading{truth: x, copied: copied, grid: q.readsGrid()}
+	strict := reading{truth: x, copied: copied, grid: q.readsGrid(), before: !copied && x.copiedBefore}
 	loose, missing := strict, strict
 	loose.lostAreYoung, missing.youngAreMissing = true, true
 	all := []*reading{&strict, &loose, &missing}

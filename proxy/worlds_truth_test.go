@@ -57,17 +57,20 @@ type truth struct {
 	firstDay      date // the first day with traffic
 	quiet         map[date]bool
 	lastPublished date
+	today         date // the anchor
 	archive       *keptDays
 	upstream      *gscsim.Server // has every figure, published or not
 	bounded       *shownDays     // its bounds; nil: not computed yet
 	newer         *truth         // after more days were published, of which copies know nothing; nil: none were
+	previous      *truth         // see dayBefore; nil: not computed yet
+	copiedBefore  bool           // the series was read on the day before
 }
 
 // publish publishes days of a late site.
 func (x *truth) publish(w *world, r *rand.Rand) {
 	w.t.Helper()
 	newer := *x
-	newer.lastPublished, newer.bounded = x.lastPublished+date(1+r.IntN(int(lastDay-x.lastPublished))), nil
+	newer.lastPublished, newer.bounded, newer.previous = x.lastPublished+date(1+r.IntN(int(lastDay-x.lastPublished))), nil, nil
 	x.newer = &newer
 	w.must(w.sim.SetPublished(x.site.URL, newer.lastPublished.String()))
 }
@@ -75,7 +78,7 @@ func (x *truth) publish(w *world, r *rand.Rand) {
 // newTruth draws the world of a number. Its figures in the archive are not those of the site, so that a mistaken source shows.
 func newTruth(seed, number uint64, archives []*keptDays) *truth {
 	r := rand.New(rand.NewPCG(seed, number))
-	x := &truth{seed: seed, number: number, quiet: map[date]bool{}, firstDay: earliestDay - 100}
+	x := &truth{seed: seed, number: number, quiet: map[date]bool{}, firstDay: earliestDay - 100, today: lastDay}
 	x.kind = pick(r, connected, connected, connected, connected, connected, archived, disconnected)
 	x.site = gscsim.Site{URL: fmt.Sprintf("sc-domain:w%d.example", number), Queries: 6, Pages: 4}
 	late := pick(r, 0, 0, 0, 1, 1, 2, 3, 5, 6, 9, -1)
@@ -92,6 +95,7 @@ func newTruth(seed, number uint64, archives []*keptDays) *truth {
 	}
 	slices.Sort(x.site.QuietDays)
 	x.archive = x.drawArchive(r, archives)
+	x.copiedBefore = x.kind == connected && x.site.FirstDay == "" && x.site.Publication.LostDays == 0 && r.IntN(3) == 0
 	return x
 }
 
@@ -128,7 +132,7 @@ func (x *truth) hasTraffic(d date) bool { return d >= x.firstDay && !x.quiet[d] 
 
 // shown reports whether Search Console has figures of a day.
 func (x *truth) shown(d date) bool {
-	return d >= liveStart+date(x.site.Publication.LostDays) && d <= min(lastDay, x.lastPublished) && x.hasTraffic(d)
+	return d >= liveStart+date(x.site.Publication.LostDays) && d <= min(x.today, x.lastPublished) && x.hasTraffic(d)
 }
 
 // stored returns the archived rows of a table on a day. A total that is not archived is the sum of another table.
@@ -212,6 +216,9 @@ func (x *truth) String() string {
 	}
 	if x.site.FirstDay != "" {
 		fmt.Fprintf(&b, "; first day %s", x.site.FirstDay)
+	}
+	if x.copiedBefore {
+		b.WriteString("; read on the day before")
 	}
 	if n := len(x.site.QuietDays); n > 0 {
 		fmt.Fprintf(&b, "; %d quiet days, the last %v", n, x.site.QuietDays[max(0, n-10):])
