@@ -116,7 +116,9 @@ func checkWorlds(t *testing.T, seed uint64, numbers []uint64, seen map[string]in
 		t.Fatal(err)
 	}
 	history := &sharedHistory{History: kept, names: map[string]string{}}
-	w := newWorldWith(t, shown, sites, builtInAnomalies, func(c *Config) { c.History, c.HedgeDelay = history, time.Hour })
+	w := newWorldWith(t, shown, sites, builtInAnomalies, func(c *Config) {
+		c.History, c.HedgeDelay, c.CacheBytes = history, time.Hour, 1<<30 // so that no copy of a series is evicted
+	})
 	for _, x := range truths {
 		x.upstream = upstream
 		w.addTruth(x, history)
@@ -138,7 +140,9 @@ func (w *world) readOnTheDayBefore(truths []*truth) {
 	w.setClock("2026-11-21T07:00:00Z") // an hour before the anchor moves to lastDay
 	for _, x := range truths {
 		if x.copiedBefore {
-			w.fetch("/v1/properties/"+x.id+"/summary", nil, "")
+			if status, body := w.fetch("/v1/properties/"+x.id+"/summary", nil, ""); status != http.StatusOK {
+				w.t.Fatalf("%s\n  the summary of the day before is %d %s", x, status, body)
+			}
 		}
 	}
 	w.clock.Store(noon().UnixNano())
