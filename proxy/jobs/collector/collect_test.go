@@ -211,6 +211,17 @@ func TestUnpublishedDaysAreArchivedOncePublished(t *testing.T) {
 	}
 }
 
+// If the upstream is later than ever, or the clock is ahead, days that are not published count as days without traffic, but not for good.
+func TestDaysAreCollectedAgainUntilLaterOnesHaveFigures(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
+	span := w.weeks(6)
+	for _, w.late = range []int{settledDays - ProvisionalDays, 0} {
+		w.unsettled = w.late
+		w.collect(w.collector(folder), span, "shop")
+	}
+	w.wantArchived(folder, "shop", *span.Since, w.anchor())
+}
+
 // The start of the upstream's window is an estimate. Days there that the upstream has lost are not days without traffic if the site has
 // had traffic on every day since.
 func TestLostDaysAreNotArchived(t *testing.T) {

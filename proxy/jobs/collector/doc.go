@@ -9,7 +9,7 @@
 // repeated, the next run queries what is missing, and the archive ends with the same bytes as after a single run.
 //
 // The oldest day comes first, because the upstream drops it next; a month is written when it is complete. The upstream still changes
-// recently published days. So the last two days that it has certainly published, and all later ones, are provisional: later runs query
+// recently published days. So the last two days with figures, and all later ones, are provisional for up to ten days: later runs query
 // them again. Some days are left out:
 //
 //   - A day that may not be published yet is left for a later run: one of the last translate.LongestLag days if neither it nor a later one

@@ -140,6 +140,7 @@ func (c *collection) flush(ctx context.Context) error {
 // totals are the metrics of whole days.
 type totals struct {
 	days      map[translate.Date]translate.Metrics // the days that the upstream shows
+	last      translate.Date                       // the last day with figures; 0: none
 	published translate.Date                       // the last day certainly published
 	lost      translate.Date                       // the last day lost at the start of its window; 0: none
 }
@@ -167,14 +168,15 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 		shown[day] = rows.Metrics(i)
 	}
 	known := translate.KnownDaysOf(rows, dates)
-	return totals{shown, known.Published(r.anchor), translate.LostUntil(rows, live)}, nil
+	_, last, _ := known.Bounds()
+	return totals{shown, last, known.Published(r.anchor), translate.LostUntil(rows, live)}, nil
 }
 
 // day queries what is missing of a day. consistent is false if the answers contradict each other; then there is nothing to
 // archive. Nor is there for a day that may not be published yet, or that the upstream has lost.
 func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consistent bool, err error) {
 	all := &c.totals
-	final := g.day <= all.published-ProvisionalDays
+	final := g.day <= max(all.last-ProvisionalDays, c.anchor-settledDays)
 	total, shown := all.days[g.day]
 	switch {
 	case g.day > all.published, !shown && !final, g.day <= all.lost:

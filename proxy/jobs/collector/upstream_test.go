@@ -154,16 +154,27 @@ func (w *fakeUpstream) isSettled(day translate.Date) bool {
 	return day <= w.anchor()-translate.Date(w.unsettled)-ProvisionalDays
 }
 
-// isFinal reports whether a day is archived for good at an anchor: once two later days are certainly published.
+// isFinal reports whether a day is archived for good at an anchor: once the second day after it has figures, or a later one, or after a
+// longer time.
 func (w *fakeUpstream) isFinal(site string, day, anchor translate.Date) bool {
-	return day <= w.published(site, anchor)-ProvisionalDays
+	for later := day + ProvisionalDays; later <= anchor-translate.Date(w.late); later++ {
+		if w.hasFigures(site, later) {
+			return true
+		}
+	}
+	return day <= anchor-settledDays
+}
+
+func (w *fakeUpstream) hasFigures(site string, day translate.Date) bool {
+	k := w.kind(site, day)
+	return k != quiet && k != unshown
 }
 
 // published returns the last day that is certainly published at an anchor.
 func (w *fakeUpstream) published(site string, anchor translate.Date) translate.Date {
 	published := anchor - translate.LongestLag
 	for later := published + 1; later <= anchor-translate.Date(w.late); later++ {
-		if k := w.kind(site, later); k != quiet && k != unshown {
+		if w.hasFigures(site, later) {
 			published = later
 		}
 	}

@@ -75,7 +75,7 @@ const (
 const (
 	daysInMonth = 365.25 / 12
 	// dailyDays are collected every day: the provisional ones, and the one that has just become final. Days without traffic can make it
-	// more days, but take one call each instead of one for each dimension, so such a site needs fewer calls than the estimate.
+	// more days, but take one call each instead of one for each dimension, so such a site needs no more calls than the estimate.
 	dailyDays = collector.ProvisionalDays + 1
 	// assumedCall is the latency of an upstream call, in seconds.
 	assumedCall = 0.25
