@@ -44,6 +44,8 @@ type entry struct {
 	by    translate.Dimension
 	rows  []row // in the order of compareRows
 	state state
+	// inferred entries have no rows, because of the total of their day: they replace nothing.
+	inferred bool
 }
 
 // merged is the outcome of a merge.

@@ -442,7 +442,7 @@ func TestImportCountsDaysWhoseWriteWasDoneTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := []Record{{Date: 30, Dimension: translate.ByDate, Clicks: 1, Impressions: 2, Position: 3}, {Date: 31, Dimension: translate.ByDate}}
-	for _, want := range []ImportResult{{Rows: 2, Days: 2, DroppedRows: 1}, {Rows: 2, Kept: 2, DroppedRows: 1}} {
+	for _, want := range []ImportResult{{Rows: 2, Days: 1 + 5, DroppedRows: 1}, {Rows: 2, Kept: 1 + 5, DroppedRows: 1}} {
 		result, err := h.Import(t.Context(), testProperty, placed(records), ImportOptions{Until: 40})
 		if err != nil || result.Rows != want.Rows || result.Days != want.Days || result.Kept != want.Kept || result.DroppedRows != want.DroppedRows {
 			t.Errorf("%+v, %v; want %+v", result, err, want)

@@ -11,7 +11,7 @@ import (
 )
 
 // Export returns the archived rows of a range, ordered by date, name of the dimension, clicks descending, and key. It reads one
-// month at a time and ends at the first error. Days without traffic have no rows.
+// month at a time and ends at the first error. A day without traffic has a total of zeros, from which Import knows it.
 func (h *History) Export(ctx context.Context, property string, r translate.DateRange) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		err := checkProperty(property)
@@ -50,7 +50,11 @@ func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (
 	first, last := o.overlap(r)
 	for day := first; day < last; day++ {
 		for _, by := range Dimensions() {
-			for _, stored := range m.rows[by][day] {
+			rows := m.rows[by][day]
+			if by == translate.ByDate && len(rows) == 0 && m.states[by][day] != absent {
+				rows = []row{{}}
+			}
+			for _, stored := range rows {
 				record := Record{
 					Date:        o.month + translate.Date(day),
 					Dimension:   by,
@@ -89,8 +93,9 @@ type ImportResult struct {
 }
 
 // Import archives records as days, which are final except from ImportOptions.Provisional on. A day is archived under the dimensions that it
-// has rows for. Import validates every record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month
-// by month. It is idempotent: importing the same records again completes an import that failed while writing.
+// has rows for, and a day with a total of zeros under all of them. Import validates every record before it writes anything; the error of an
+// invalid record is a *RecordError. Then it writes month by month. It is idempotent: importing the same records again completes an import
+// that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
 	read, err := collectRecords(records, o.Until)
 	if err != nil {
@@ -107,6 +112,7 @@ func (h *History) Import(ctx context.Context, property string, records iter.Seq2
 
 // importEntries archives the entries of an import, and counts them in the result.
 func (h *History) importEntries(ctx context.Context, property string, entries []entry, o ImportOptions, result *ImportResult) error {
+	entries = append(entries, withoutTraffic(entries)...)
 	for i := range entries {
 		e := &entries[i]
 		e.state = importedFinal
@@ -114,7 +120,7 @@ func (h *History) importEntries(ctx context.Context, property string, entries []
 			e.state = imported
 		}
 	}
-	m, err := h.merge(ctx, property, entries, func(state, *entry) bool { return o.Replace })
+	m, err := h.merge(ctx, property, entries, func(_ state, e *entry) bool { return o.Replace && !e.inferred })
 	result.Days, result.Differing = m.archived, m.differing
 	if err != nil {
 		return err
@@ -177,4 +183,27 @@ func entriesOf(all []FileRecord) (entries []entry, kept int, err error) {
 		start = end
 	}
 	return entries, kept, nil
+}
+
+// withoutTraffic returns the entries that are missing on days with a total of zeros: such a day has no rows under any dimension.
+func withoutTraffic(entries []entry) (missing []entry) {
+	type identity struct {
+		date translate.Date
+		by   translate.Dimension
+	}
+	given := make(map[identity]bool, len(entries))
+	for _, e := range entries {
+		given[identity{e.date, e.by}] = true
+	}
+	for _, total := range entries {
+		if total.by != translate.ByDate || len(total.rows) > 0 {
+			continue
+		}
+		for _, by := range Dimensions() {
+			if !given[identity{total.date, by}] {
+				missing = append(missing, entry{date: total.date, by: by, inferred: true})
+			}
+		}
+	}
+	return missing
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,55 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 		if got := collect(t, two.Export(t.Context(), testProperty, part)); !slices.Equal(got, within) {
 			t.Errorf("%s of a part: %d records, want %d", f, len(got), len(within))
 		}
+	}
+}
+
+// A day without traffic is still archived after an export and an import: otherwise a site with little traffic would lack most of its days.
+func TestExportAndImportKeepDaysWithoutTraffic(t *testing.T) {
+	first := translate.NewDate(2024, 1, 30)
+	days := []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(2, 5), Final: true}}
+	for _, by := range Dimensions() {
+		days = append(days, Day{Date: first + 3, Dimension: by, Final: true})
+	}
+	all := translate.DateRange{Start: first, End: first + 9}
+	for _, f := range []Format{CSV, JSONL, Parquet} {
+		one, two := newTestHistory(t), newTestHistory(t)
+		if err := one.Merge(t.Context(), testProperty, days); err != nil {
+			t.Fatal(err)
+		}
+		var file bytes.Buffer
+		if err := WriteRecords(&file, f, one.Export(t.Context(), testProperty, all)); err != nil {
+			t.Fatal(err)
+		}
+		records := ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), f)
+		result, err := two.Import(t.Context(), testProperty, records, ImportOptions{Until: all.End})
+		if err != nil || result.Days != len(days) || result.Rows != 2+1 {
+			t.Errorf("%s: %+v, %v", f, result, err)
+		}
+		want, err := one.Days(t.Context(), testProperty)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := two.Days(t.Context(), testProperty); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v are archived, %v, want %+v", f, got, err, want)
+		}
+	}
+}
+
+// An imported total of zeros says that the day has no queries, but archived queries are not deleted for it.
+func TestImportedTotalOfZerosReplacesNoOtherRows(t *testing.T) {
+	h, date := newTestHistory(t), translate.NewDate(2024, 1, 30)
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: date, Dimension: translate.ByQuery, Rows: queries(2, 5)}}); err != nil {
+		t.Fatal(err)
+	}
+	zeros := []Record{{Date: date, Dimension: translate.ByDate}}
+	result, err := h.Import(t.Context(), testProperty, placed(zeros), ImportOptions{Until: date, Replace: true})
+	if err != nil || result.Days != 4 || result.Kept != 1 || len(result.Differing) != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	got, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0)
+	if err != nil || got.Rows.Len() != 2 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
