@@ -242,15 +242,16 @@ func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) e
 	return nil
 }
 
-// findBeginning finds the first day with figures for a summary or timeseries whose first day is archived as one without traffic. The archive has
-// such days from before the beginning of a site that was young when it was collected: they are zeros, and the answer says so, like that of
-// the live ones.
+// findBeginning finds the first day with figures for a summary, timeseries or movers whose first day is archived as one without traffic. The
+// archive has such days from before the beginning of a site that was young when it was collected: they are zeros, and the answer says so, like
+// that of the live ones.
 func (s *Server) findBeginning(ctx context.Context, c *call, q *reportRequest, part *archivePart, rows []*translate.Rows) error {
-	if q.begins != 0 || part.last == nil || q.report.By() != translate.ByDate {
+	byDate := q.report.By() == translate.ByDate
+	if q.begins != 0 || part.last == nil || !byDate && !q.report.NeedsDays() {
 		return nil
 	}
 	first, ok := firstKnown(c.params.Covered(), part.origin.Gaps.Missing)
-	if !ok || first > *part.last || rows[0].Shows(first) {
+	if !ok || first > *part.last || byDate && rows[0].Shows(first) {
 		return nil
 	}
 	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)

@@ -113,7 +113,9 @@ func TestPerformance200ArchivedDaysBeforeTheBeginning(t *testing.T) {
 		begins, first := *dateOf(t, c.begins), *dateOf(t, c.before)
 		var days []archive.Day
 		for day := first; day < begins; day++ {
-			days = append(days, archive.Day{Date: day, Dimension: translate.ByDate, Final: true, Rows: new(translate.Rows)})
+			for _, by := range archive.Dimensions() {
+				days = append(days, archive.Day{Date: day, Dimension: by, Final: true, Rows: new(translate.Rows)})
+			}
 		}
 		w.must(history.Merge(t.Context(), w.properties[c.property].ID, days))
 		w.chronicle(history, c.property, mainSite).keep(t, c.begins, (begins + 12).String())
@@ -123,6 +125,7 @@ func TestPerformance200ArchivedDaysBeforeTheBeginning(t *testing.T) {
 		}
 		wantText(t, name, get("/timeseries", c.from, c.to), note)
 		wantText(t, name, get("/summary", c.begins, c.to, "compare", "previous_period"), note)
+		wantText(t, name, get("/movers/queries", c.from, c.to), note)
 		if got := get("/summary", c.begins, c.to); strings.Contains(got, "begin") {
 			t.Errorf("%s: from the first day with figures on, the notes are %s", name, got)
 		}

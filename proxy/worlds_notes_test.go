@@ -61,12 +61,12 @@ func (x *reading) checkNotes(p *problems, q *question, e *expectation, notes []s
 	}
 }
 
-// beginsLater reports whether the first known day of a summary or timeseries is archived as one without traffic, before the first day with
-// figures.
+// beginsLater reports whether the first known day of a summary, timeseries or movers is archived as one without traffic, before the first day
+// with figures.
 func (x *reading) beginsLater(q *question, e *expectation) bool {
 	span := e.span()
 	i := slices.IndexFunc(span, func(d date) bool { return e.states[d].known() })
-	if i < 0 || q.table != "total" || e.states[span[i]] != isStored {
+	if i < 0 || q.table != "total" && !strings.HasPrefix(q.endpoint, "/movers") || e.states[span[i]] != isStored {
 		return false
 	}
 	begins, ok := x.firstStored()
