@@ -112,7 +112,7 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 		c.Relieve = func(context.Context) {}
 	}
 	scripts := redisconn.ScriptsOnce(c.Client)
-	clock := &redisClock{now: c.Now}
+	clock := newRedisClock(c.Now)
 	ctx, stop := context.WithCancel(context.Background())
 	b := &RedisBudget{
 		config:          c,

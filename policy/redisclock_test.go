@@ -5,13 +5,14 @@ import (
 	"errors"
 	"testing"
 	"time"
+	"unsafe"
 
 	"sara/policy/redistest"
 )
 
 func TestRedisClockIsSetByReplies(t *testing.T) {
 	here := noon()
-	clock := &redisClock{now: here.now}
+	clock := newRedisClock(here.now)
 	sent := here.now()
 	theirs := sent.Add(10 * time.Minute)
 	here.advance(time.Millisecond) // the way back of the reply
@@ -30,9 +31,30 @@ func TestRedisClockIsSetByReplies(t *testing.T) {
 	}
 }
 
+// A wall clock that is set forward does not move the estimate.
+func TestRedisClockIsSteady(t *testing.T) {
+	now := time.Now()
+	clock := newRedisClock(func() time.Time { return now })
+	redis := now.Add(time.Minute)
+	if _, _, err := clock.read([]int64{redis.Unix(), 0, 7}, now); err != nil {
+		t.Fatal(err)
+	}
+	before := clock.time()
+	setWallClock(&now, 24*time.Hour)
+	if drift := clock.time().Round(0).Sub(before.Round(0)); drift != 0 {
+		t.Errorf("the estimate has moved by %v", drift)
+	}
+}
+
+// setWallClock adds whole seconds to the wall clock's part of a time that also has a monotonic reading, as setting the system clock does.
+func setWallClock(t *time.Time, step time.Duration) {
+	const secondsShift = 30 // the first word of a Time has nanoseconds below its seconds
+	*(*uint64)(unsafe.Pointer(t)) += uint64(step/time.Second) << secondsShift
+}
+
 func TestChargesExpireBeforeTheirCallersDeadline(t *testing.T) {
 	here := noon()
-	clock := &redisClock{now: here.now}
+	clock := newRedisClock(here.now)
 	f := func(left time.Duration, earliest, latest time.Duration) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), left)
