@@ -96,6 +96,27 @@ func TestTimeseries200ArchivedAtTheFarEdgeInTheMeantime(t *testing.T) {
 	}
 }
 
+// The data window of a property that only has archived days begins with its figures, too.
+func TestProperty200DataWindowOfArchivedDaysBeforeTheBeginning(t *testing.T) {
+	t.Parallel()
+	history, configure := kept(t)
+	w := newWorld(t, configure)
+	const begins, last = "2026-10-08", "2026-10-20"
+	first := *dateOf(t, begins) - 7
+	var days []archive.Day
+	for day := range translate.Date(7) {
+		days = append(days, archive.Day{Date: first + day, Dimension: translate.ByDate, Final: true, Rows: new(translate.Rows)})
+	}
+	id := w.properties["archived"].ID
+	w.must(history.Merge(t.Context(), id, days))
+	w.chronicle(history, "archived", mainSite).keep(t, begins, last)
+	w.must(w.store.SaveArchiveState(t.Context(), sqlstore.ArchiveState{PropertyID: id, First: &first, Last: dateOf(t, last)}))
+	window := w.get("pro", w.path("archived", "")).ok(t).data()["data_window"].(map[string]any)
+	if window["earliest_data_date"] != begins || window["latest_data_date"] != last {
+		t.Errorf("data_window %v", window)
+	}
+}
+
 // Days before the beginning of a site that was young when its days were archived are zeros, and a note says so as long as they are shown.
 func TestPerformance200ArchivedDaysBeforeTheBeginning(t *testing.T) {
 	t.Parallel()

@@ -119,19 +119,19 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 
 // dataWindow returns the days that the caller can read: from the first to the last day with figures, as far as a copy of the
 // property's daily series shows them, which also answers while the upstream denies access. Without a copy it is the upstream's window and the
-// archived days before it, or the archived days if the upstream denies access. Without archived days it is the upstream's window even then:
-// the next request may succeed.
+// archived days before it, or the archived days from the first one with figures on if the upstream denies access. Without archived days it is
+// the upstream's window even then: the next request may succeed.
 func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.DateRange) translate.DateRange {
 	r := c.window.Live()
 	known, _ := s.knownDays(ctx, c, true)
 	first, last, ok := known.Bounds()
 	switch {
 	case c.property.Archived && readable != nil:
-		r = *readable
+		r = s.sinceFirstFigures(ctx, c, *readable)
 	case ok && last >= r.Start: // the copy may be of the window of the day before
 		r = translate.DateRange{Start: s.firstFigures(ctx, c, max(first, r.Start)), End: last}
 	case c.property.AccessProblem() != "" && readable != nil:
-		r = *readable
+		r = s.sinceFirstFigures(ctx, c, *readable)
 	case readable != nil:
 		r.Start = min(r.Start, readable.Start)
 	}
@@ -167,6 +167,14 @@ func (s *Server) firstFigures(ctx context.Context, c *call, live translate.Date)
 		return min(live, begins)
 	}
 	return live
+}
+
+// sinceFirstFigures returns archived days from the first one with figures on, or all of them if none has any or the archive cannot be read.
+func (s *Server) sinceFirstFigures(ctx context.Context, c *call, days translate.DateRange) translate.DateRange {
+	if begins, ok, err := s.config.History.Begins(ctx, c.property.ID, days.Start); err == nil && ok {
+		days.Start = begins
+	}
+	return days
 }
 
 // list returns the reply of a list that is configured for a property.

@@ -341,6 +341,9 @@ func (w *world) judgeProperty(x *truth, copied bool) {
 	switch {
 	case (x.kind == archived || !healthy) && len(days) > 0:
 		from, to = days[0], days[len(days)-1]
+		if stored, has := x.firstStored(); has {
+			from = stored
+		}
 	case copied && ok:
 		from, to = first, last
 		if stored, has := x.firstStored(); has {
