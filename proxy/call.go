@@ -188,7 +188,7 @@ func (s *Server) respond(ctx context.Context, c *call) (err error) {
 	defer panics.Recover(&err)
 	r, err := s.answer(ctx, c)
 	if err == nil {
-		r, err = s.render(c, r)
+		r, err = s.finish(ctx, c, r)
 	}
 	if err == nil {
 		s.send(c, r)

@@ -14,7 +14,9 @@ const (
 	largeRows = 5 * translate.NarrowSample
 	// So is one of fewer rows with long keys, such as a thousand of the longest URLs: an answer may have all of their bytes.
 	largeBytes = 512 << 10
-	// So is one of at least largeDays from the archive: a day has up to 100 rows.
+	// So is to convert or to compress a text of at least largeText, which takes milliseconds.
+	largeText = 128 << 10
+	// So is an answer of at least largeDays from the archive: a day has up to 100 rows.
 	largeDays = largeRows / 100
 )
 
@@ -37,9 +39,19 @@ func (w *rowWork) add(p translate.Part) {
 	w.bytes += p.Size()
 }
 
+func (w rowWork) isLarge() bool { return w.rows >= largeRows || w.bytes >= largeBytes }
+
 // beginRows waits for a slot to work on rows, unless they are few and short. The caller calls end afterwards.
 func (l largeWork) beginRows(ctx context.Context, w rowWork) (end func(), err error) {
-	if w.rows < largeRows && w.bytes < largeBytes {
+	if !w.isLarge() {
+		return func() {}, nil
+	}
+	return l.slots.Release, l.slots.Acquire(ctx)
+}
+
+// beginText is the same for the text of an answer that is written in another form.
+func (l largeWork) beginText(ctx context.Context, text []byte) (end func(), err error) {
+	if len(text) < largeText {
 		return func() {}, nil
 	}
 	return l.slots.Release, l.slots.Acquire(ctx)

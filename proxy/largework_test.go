@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/proxy/cache"
 	"sara/proxy/cpubound"
 	"sara/translate"
 )
@@ -79,6 +80,44 @@ func fillLargeWork(t *testing.T, places largeWork) (endRows, endArchive func()) 
 		endArchive = end
 	}
 	return endRows, endArchive
+}
+
+// While all places are taken, a long answer waits for its compression; what is short, is not compressed, or has been, does not.
+func TestLongAnswersAreCompressedInTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	zipped, plain := &call{route: &route{}, header: requestHeader{gzip: true}}, &call{route: &route{}}
+	short := reply{answer: cache.NewAnswer(make([]byte, largeText-1), time.Time{})}
+	long := reply{answer: cache.NewAnswer(make([]byte, largeText), time.Time{})}
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	fill := func() (end func()) {
+		for {
+			one, err := w.server.largeWork.beginText(left, long.answer.Head())
+			if err != nil {
+				return end
+			}
+			end = one
+		}
+	}
+	end := fill()
+	if _, err := w.server.finish(left, zipped, long); !errors.Is(err, context.Canceled) {
+		t.Errorf("without a place: %v", err)
+	}
+	end()
+	if _, err := w.server.finish(t.Context(), zipped, long); err != nil {
+		t.Errorf("with a place: %v", err)
+	}
+	end = fill()
+	defer end()
+	for name, test := range map[string]struct {
+		c *call
+		r reply
+	}{"short": {zipped, short}, "plain": {plain, long}, "compressed before": {zipped, long}} {
+		if _, err := w.server.finish(left, test.c, test.r); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // While all places are taken, an answer from many rows waits; hits and small answers do not.

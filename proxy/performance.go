@@ -191,7 +191,8 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 			return c.reply(answer, q.left(c, answer), status), nil
 		}
 	}
-	end, err := s.largeWork.beginRows(ctx, work(part, found))
+	size := work(part, found)
+	end, err := s.largeWork.beginRows(ctx, size)
 	if err != nil {
 		return reply{}, err
 	}
@@ -217,7 +218,11 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 		answer.Mention(c.property.ID, seriesOf(c.property, c.window), q.known)
 	}
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
-	return c.reply(answer, q.left(c, answer), status), nil
+	r := c.reply(answer, q.left(c, answer), status)
+	if size.isLarge() {
+		_, err = s.inForm(c, r) // in the same turn: answers that wait for another one would take up memory
+	}
+	return r, err
 }
 
 // usualHead is room for most answers.

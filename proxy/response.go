@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -58,6 +59,43 @@ func (s *Server) send(c *call, r reply) {
 	}
 }
 
+// finish returns the reply in the form that the client prefers. What is long, and not at hand, takes its turn with other large work.
+func (s *Server) finish(ctx context.Context, c *call, r reply) (reply, error) {
+	if c.isAtHand(r.answer) {
+		return s.inForm(c, r)
+	}
+	end, err := s.largeWork.beginText(ctx, r.answer.Head())
+	if err != nil {
+		return reply{}, err
+	}
+	defer end()
+	return s.inForm(c, r)
+}
+
+// isAtHand reports whether the answer needs to be neither converted nor compressed.
+func (c *call) isAtHand(a *cache.Answer) bool {
+	if f := c.header.format; f != formatJSON && c.route.table != nil {
+		made := a.Rendition(int(f))
+		if made == nil {
+			return false
+		}
+		a = made.Answer
+	}
+	return !c.packs(a) || a.IsPacked() || c.hasCurrent(a.ETag())
+}
+
+// inForm returns the reply in the format that the client prefers, and compresses it if it will be sent so. Both are kept with the answer.
+func (s *Server) inForm(c *call, r reply) (reply, error) {
+	r, err := s.render(c, r)
+	if err == nil && c.packs(r.answer) && !c.hasCurrent(r.answer.ETag()) {
+		r.answer.Packed()
+	}
+	return r, err
+}
+
+// packs reports whether the client gets an answer compressed.
+func (c *call) packs(a *cache.Answer) bool { return c.header.gzip && len(a.Head()) >= compressFrom }
+
 // setFormat sets the headers of a body that is not JSON.
 func (c *call) setFormat(r reply) {
 	header := &c.http.Response.Header
@@ -74,7 +112,7 @@ func (c *call) writeBody(r reply) {
 		tail = r.tail(tail, r.cacheStatus, c.id)
 	}
 	c.body = body{head: r.answer.Head(), tail: tail}
-	if len(c.body.head) >= compressFrom && c.header.gzip {
+	if c.packs(r.answer) {
 		c.body = body{head: r.answer.Packed(), tail: r.answer.AppendPacked(tail[len(tail):], tail)}
 		setHeader(&c.http.Response.Header, fasthttp.HeaderContentEncoding, "gzip")
 	}

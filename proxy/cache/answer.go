@@ -29,9 +29,10 @@ type Answer struct {
 	basis   uint64       // see RestOn
 	checked atomic.Int64 // when the basis was last found unchanged, in nanoseconds since 1970
 
-	packing sync.Once
-	packed  []byte // the head as a gzip header and deflate blocks without the final one
-	sum     uint32 // CRC-32 of the head
+	packing  sync.Once
+	packed   []byte // the head as a gzip header and deflate blocks without the final one
+	sum      uint32 // CRC-32 of the head
+	isPacked atomic.Bool
 
 	renditions renditions
 }
@@ -114,6 +115,9 @@ func (a *Answer) Packed() []byte {
 	return a.packed
 }
 
+// IsPacked reports whether Packed has the result at hand.
+func (a *Answer) IsPacked() bool { return a.isPacked.Load() }
+
 // AppendPacked appends what follows Packed in the gzip member of the head and a tail. The tail is stored, not compressed.
 func (a *Answer) AppendPacked(dst, tail []byte) []byte {
 	a.packing.Do(a.pack)
@@ -147,6 +151,7 @@ func (a *Answer) pack() {
 	_ = flate.StatelessDeflate(&out, a.head, false, nil)
 	a.packed = bytes.Clone(out.Bytes())
 	a.sum = crc32.ChecksumIEEE(a.head)
+	a.isPacked.Store(true)
 }
 
 // size returns the bytes that the answer holds with its renditions, with an estimate of half the head for the compressed form.
