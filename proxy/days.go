@@ -87,13 +87,17 @@ func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found [
 	return unclear.Start
 }
 
-// lateDays returns what a copy of the series shows about the last days: the first that is not published, and the first that the copy is too old
-// to have. The latter does not concern a filtered series, whose own rows may have figures of it: see clarify.
-func (q *reportRequest) lateDays(anchor translate.Date) (unpublished, unclear translate.Date) {
-	if q.report.By() != translate.ByDate {
-		unclear = q.known.UnclearFrom(anchor)
+// lateDays returns what a copy of the series shows about the last days: the first that is not published, and the first of the period that the
+// copy is too old to have. The latter does not concern a filtered series, whose own rows may have figures of it: see clarify.
+func (q *reportRequest) lateDays(c *call) (unpublished, unclear translate.Date) {
+	unpublished = q.known.Unpublished(c.window.Anchor)
+	if q.report.By() == translate.ByDate {
+		return unpublished, 0
 	}
-	return q.known.Unpublished(anchor), unclear
+	if unclear = q.known.UnclearFrom(c.window.Anchor); unclear > c.params.Period.End {
+		unclear = 0
+	}
+	return unpublished, unclear
 }
 
 // completeGaps adds to the gaps of an answer what the rows of a grid show: which days are published, like the series. A copy of the series that
@@ -109,7 +113,7 @@ func (q *reportRequest) completeGaps(gaps *translate.Gaps, found []cache.Found, 
 // prepare plans the fetches, and reads the archive's part of them.
 func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archivePart, error) {
 	sources := translate.Sources{Site: c.property.Site, Window: q.window, NoGrids: q.noGrids}
-	sources.Unpublished, sources.Unclear = q.lateDays(c.window.Anchor)
+	sources.Unpublished, sources.Unclear = q.lateDays(c)
 	var damage *archive.DamageError
 	if q.report.NeedsInventory(c.params, q.window) {
 		var err error
@@ -198,7 +202,7 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 	}
 	switch {
 	case q.window == planned:
-		part.origin.Gaps.Unpublished, part.origin.Gaps.Unclear = q.lateDays(c.window.Anchor)
+		part.origin.Gaps.Unpublished, part.origin.Gaps.Unclear = q.lateDays(c)
 		return part, c.params.CheckComparable(part.origin.Gaps)
 	case q.usesCopy():
 		return nil, errPlanOutdated

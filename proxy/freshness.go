@@ -91,8 +91,11 @@ func (s *Server) basis(ctx context.Context, c *call) uint64 {
 	return xxhash.Sum64(dst)
 }
 
-// left returns how long the answer stays fresh: until its age or its basis must be checked again, or the same request means other days.
+// left returns how long a client may keep the answer: until its age or its basis must be checked again, or the same request means other days.
 func (q *reportRequest) left(c *call, answer *cache.Answer) time.Duration {
+	if answer.IsDoubted() {
+		return 0
+	}
 	ttl := c.ttl()
 	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
 	if q.rests(answer) {

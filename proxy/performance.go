@@ -151,11 +151,7 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 		part.origin.Gaps.Unclear = unclear
 	}
 	s.noteAge(c, q, part, found)
-	r, err := s.buildAnswer(ctx, c, q, part, found, status)
-	if part.origin.Gaps.Unclear != 0 {
-		r.maxAge = mustRevalidate // the next answer may know more
-	}
-	return r, err
+	return s.buildAnswer(ctx, c, q, part, found, status)
 }
 
 // canHedge reports whether stored figures may answer while the upstream is late.
@@ -214,6 +210,9 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	s.cache.CountWidened(countWidened(found, xxhash.Sum64(q.key)))
 	answer := cache.NewAnswer(head, c.started, entries...)
 	answer.RestOn(q.basis, c.started)
+	if part.origin.Gaps.Unclear != 0 {
+		answer.Doubt()
+	}
 	if q.usesCopy() {
 		answer.Mention(c.property.ID, seriesOf(c.property, c.window), q.known)
 	}

@@ -254,6 +254,7 @@ func TestEveryPerformanceEndpoint200YesterdaysCopyLacksTheAnchor(t *testing.T) {
 		wantNote(t, r, unclear)
 		wantRows(t, "queries", r.rows(), "key", o.ask(t, mainSite, "query", "2026-11-14", published, 1000))
 		w.wantMaxAge(t, "private, max-age=0", r)
+		w.wantMaxAge(t, "private, max-age=0", ask("/queries", "limit", "1000")) // from memory
 		var want []string
 		if published == "2026-11-19" {
 			want = []string{"Search Console has not published 2026-11-20 yet."}
@@ -269,7 +270,9 @@ func TestEveryPerformanceEndpoint200YesterdaysCopyLacksTheAnchor(t *testing.T) {
 			moved = w.get("pro", w.path("main", "/movers/pages"), "start_date", "2026-11-20", "end_date", "2026-11-20").ok(t)
 			wantNote(t, moved, unclear)
 			wantMovers(t, "gainers of no day", moved.data()["gainers"], nil)
-			wantNote(t, w.get("pro", w.path("main", "/queries"), "start_date", "2026-11-13", "end_date", "2026-11-19").ok(t))
+			r := w.get("pro", w.path("main", "/queries"), "start_date", "2026-11-13", "end_date", "2026-11-19").ok(t)
+			wantNote(t, r)
+			w.wantMaxAge(t, "private, max-age=600", r)
 		})
 		if calls != 1 {
 			t.Errorf("%d calls, want that of the earlier week", calls)

@@ -28,6 +28,7 @@ type Answer struct {
 	account string       // whose share it counts against
 	basis   uint64       // see RestOn
 	checked atomic.Int64 // when the basis was last found unchanged, in nanoseconds since 1970
+	doubted bool         // see Doubt
 
 	packing  sync.Once
 	packed   []byte // the head as a gzip header and deflate blocks without the final one
@@ -94,6 +95,13 @@ func (a *Answer) Check(version uint64, at time.Time) bool {
 	a.checked.Store(at.UnixNano())
 	return true
 }
+
+// Doubt records that the next answer may know more at any time, so that clients must revalidate this one before each use. It must be called
+// before Keep.
+func (a *Answer) Doubt() { a.doubted = true }
+
+// IsDoubted reports whether Doubt was called.
+func (a *Answer) IsDoubted() bool { return a.doubted }
 
 // IsOf reports whether the answer was built from these entries.
 func (a *Answer) IsOf(entries []*Entry) bool {
