@@ -258,7 +258,7 @@ func (s *Server) findBeginning(ctx context.Context, c *call, q *reportRequest, p
 	if !ok || first > *part.last || byDate && rows[0].Shows(first) {
 		return nil
 	}
-	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
+	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, 0) // not only of the days that the plan keeps
 	if err != nil {
 		return storeError{err}
 	}

@@ -152,3 +152,17 @@ func TestPerformance200ArchivedDaysBeforeTheBeginning(t *testing.T) {
 		}
 	}
 }
+
+// Figures from before the days that the plan keeps show that a site is not young: its first kept day may be one without traffic.
+func TestTimeseries200BeginsWithADayWithoutTraffic(t *testing.T) {
+	t.Parallel()
+	history, configure := kept(t)
+	w := newWorld(t, configure)
+	window := translate.NewWindow(*dateOf(t, "2026-11-19"), 36) // of the plan pro
+	quiet := archive.Day{Date: window.Earliest, Dimension: translate.ByDate, Final: true, Rows: new(translate.Rows)}
+	archived := w.chronicle(history, "main", mainSite)
+	archived.keep(t, (window.Earliest - 3).String(), (window.Earliest + 3).String())
+	w.must(history.Merge(t.Context(), w.properties["main"].ID, []archive.Day{quiet}))
+	r := w.get("pro", w.path("main", "/timeseries"), "start_date", window.Earliest.String(), "end_date", (window.Earliest + 2).String()).ok(t)
+	wantNote(t, r, "The days up to "+(window.Earliest+2).String()+" come from the archive, with the totals of each day.")
+}
