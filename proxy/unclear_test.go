@@ -177,22 +177,26 @@ func TestTimeseriesFiltered200PublishedSinceYesterdaysCopy(t *testing.T) {
 	}
 }
 
-// Where the series cannot be read, the days stay, and a note says what is unknown.
-func TestTimeseriesFiltered200MayLackPublishedDays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	filtered := series(nil, "2026-11-13", "2026-11-17", "")
+// answerFiltered answers filtered queries, while all others fail.
+func (w *world) answerFiltered(answer http.HandlerFunc) {
 	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			t.Error(err)
+			w.t.Error(err)
 		}
 		if !bytes.Contains(body, []byte("dimensionFilterGroups")) {
 			rw.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		filtered(rw, r)
+		answer(rw, r)
 	})
+}
+
+// Where the series cannot be read, the days stay, and a note says what is unknown.
+func TestTimeseriesFiltered200MayLackPublishedDays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answerFiltered(series(nil, "2026-11-13", "2026-11-17", ""))
 	r := w.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d", "filters", filtersOf("query", "contains", "e")).ok(t)
 	wantNote(t, r, "Search Console may not have published 2026-11-18 and 2026-11-19 yet.")
 	if len(r.rows()) != 7 || r.meta()["source"] != "live" || r.meta()["cache"] != "miss" {
@@ -286,18 +290,7 @@ func TestEveryPerformanceEndpoint200YesterdaysCopyLacksTheAnchor(t *testing.T) {
 func TestSummaryFiltered200ComparesWhileTheSeriesFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	filtered := series(nil, "2026-11-06", "2026-11-17", "")
-	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		if !bytes.Contains(body, []byte("dimensionFilterGroups")) {
-			rw.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		filtered(rw, r)
-	})
+	w.answerFiltered(series(nil, "2026-11-06", "2026-11-17", ""))
 	r := w.get("pro", w.path("main", "/summary"), "date_range", "last_7d", "compare", "previous_period",
 		"filters", filtersOf("query", "contains", "e")).ok(t)
 	wantNote(t, r, "Search Console may not have published 2026-11-18 and 2026-11-19 yet.", lateTwice)
