@@ -32,15 +32,16 @@ func (i Inventory) EmptyMonths() (months []translate.Date) {
 		return nil
 	}
 	for month := first.MonthStart(); month <= *last; month = month.AddMonths(1) {
-		if !i.hasMonth(month) {
+		if !i.HasAny(translate.DateRange{Start: month, End: month.AddMonths(1) - 1}) {
 			months = append(months, month)
 		}
 	}
 	return months
 }
 
-func (i Inventory) hasMonth(month translate.Date) bool {
-	for day := month; day < month.AddMonths(1); day++ {
+// HasAny reports whether a day of a range is archived under any dimension.
+func (i Inventory) HasAny(r translate.DateRange) bool {
+	for day := r.Start; day <= r.End; day++ {
 		for _, c := range i {
 			if c.Has(day) {
 				return true

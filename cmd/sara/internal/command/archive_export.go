@@ -123,8 +123,8 @@ func (c *archiveExport) noteMissing(ctx context.Context, con *console.Console, h
 	switch first, last := inventory.Bounds(); {
 	case first == nil:
 		_, err = fmt.Fprintf(con.Stderr, "sara: no day of %s is archived: sara collect archives what Search Console has\n", p.Site)
-	case c.From.Date > *last || c.To.Date < *first:
-		_, err = fmt.Fprintf(con.Stderr, "sara: none of these days of %s is archived: the archive has %s to %s\n", p.Site, *first, *last)
+	case !inventory.HasAny(translate.DateRange{Start: c.From.Date, End: c.To.Date}):
+		_, err = fmt.Fprintf(con.Stderr, "sara: none of these days of %s is archived: the archive begins on %s and ends on %s\n", p.Site, *first, *last)
 	}
 	return err
 }

@@ -176,8 +176,10 @@ func TestExportSaysThatNoDayIsArchived(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewArchiveCLI(t, sara)
 	c.OK("archive", "import", clitest.ShopSite, c.Write("all.csv", clitest.CSVHeader+clitest.SomeHistory))
+	const none = "sara: none of these days of " + clitest.ShopSite + " is archived: the archive begins on 2025-01-30 and ends on 2025-02-02\n"
 	for _, test := range []struct{ site, day, want string }{
-		{clitest.ShopSite, "2025-02-03", "sara: none of these days of " + clitest.ShopSite + " is archived: the archive has 2025-01-30 to 2025-02-02\n"},
+		{clitest.ShopSite, "2025-02-03", none},
+		{clitest.ShopSite, "2025-01-31", none}, // a gap
 		{clitest.CopySite, "2025-02-01", "sara: no day of " + clitest.CopySite + " is archived: sara collect archives what Search Console has\n"},
 		{clitest.ShopSite, "2025-02-02", ""},
 	} {
