@@ -121,7 +121,7 @@ func headerDescriptions() map[string]map[string]any {
 	}
 	headers := map[string]map[string]any{
 		"X-Request-Id":          header("string", "Identifies the request.", "req_6e8b96f243eb5292ac14fe259602aeef"),
-		"X-Cache":               header("string", "hit: the answer needed no live call; miss: it needed one; bypass: no cache is involved.", "hit"),
+		"X-Cache":               header("string", aboutCache, "hit"),
 		"X-RateLimit-Limit":     header("integer", "The daily allowance of requests, or on a 429 the limit that was reached.", 1000),
 		"X-RateLimit-Remaining": header("integer", "What is left of X-RateLimit-Limit.", 988),
 		"X-RateLimit-Reset":     header("integer", "When that limit resets, in Unix seconds.", 1795305600),

@@ -81,8 +81,11 @@ func sourceSchema() schema {
 		with("enum", []string{string(translate.SourceLive), string(translate.SourceArchive), string(translate.SourceHybrid)}).named("Source")
 }
 
+// aboutCache is about meta.cache and X-Cache.
+const aboutCache = "hit: the answer needed no live call; miss: it needed one, or was read from the archive; bypass: it has no cache, or no-cache made a call."
+
 func cacheMember() member {
-	return member{name: "cache", schema: text("hit: the answer needed no live call; miss: it needed one; bypass: no cache is involved.").
+	return member{name: "cache", schema: text(aboutCache).
 		with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}
 }
 
