@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,9 @@ import (
 // answers is a server whose answers are in a list, and that then answers with success.
 type answers struct {
 	list []answer
-	sent int
+
+	mu   sync.Mutex
+	sent int // guarded by mu
 }
 
 type answer struct {
@@ -29,6 +32,8 @@ type answer struct {
 // RoundTrip implements http.RoundTripper.
 func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	next := answer{status: 200, body: `{"success":true}`}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.sent < len(a.list) {
 		next = a.list[a.sent]
 	}
