@@ -58,7 +58,8 @@ func (s *Server) send(c *call, r reply) {
 	}
 }
 
-// finish returns the reply in the form that the client prefers. What is long, and not at hand, takes its turn with other large work.
+// finish returns the reply in the form that the client prefers. A long answer that must be converted or compressed waits for its turn among other
+// large work.
 func (s *Server) finish(ctx context.Context, c *call, r reply) (reply, error) {
 	if c.isAtHand(r.answer) {
 		return s.inForm(c, r)
