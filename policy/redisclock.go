@@ -10,7 +10,8 @@ import (
 // A redisClock estimates the clock of Redis, which decides the windows of all replicas, from the last reply. The estimate is
 // never behind Redis, and ahead of it by at most the duration of that round trip. While Redis is down, the fallback uses it to
 // continue the same windows; while Redis is up, it expresses deadlines in Redis' own time. It counts the time that passes, so a wall clock
-// that is set meanwhile does not move it: the ledger would enter a later window and stay there, and count today's requests in it.
+// that is set meanwhile does not move it: the ledger would enter a later window and stay there, and count today's requests in it. While the
+// machine is suspended, no time passes by that count: the estimate is behind until the next reply, and what expires for that is sent again.
 type redisClock struct {
 	now    func() time.Time // of this process
 	begun  time.Time        // by now
