@@ -31,7 +31,7 @@ func TestTimeseriesFiltered200NotPublishedDaysAreLeftOut(t *testing.T) {
 	}{
 		"late, by device": {last, filtersOf("device", "is", "mobile"), week, 1, 6, []string{lateDay}}, // from a grid
 		"late, by query":  {last, filtersOf("query", "contains", "e"), week, 2, 6, []string{lateDay}},
-		"late, nothing matches": {last, filtersOf("query", "is", "nobody asks this"), week, 1, 7,
+		"late, nothing matches": {last, filtersOf("query", "is", "no such query"), week, 1, 7,
 			[]string{"Search Console may not have published 2026-11-15, 2026-11-16, 2026-11-17, 2026-11-18 and 2026-11-19 yet."}},
 		"late, an earlier week":   {last, filtersOf("query", "contains", "e"), []string{"start_date", "2026-11-12", "end_date", last}, 1, 7, nil},
 		"on time":                 {"2026-11-19", filtersOf("query", "contains", "e"), week, 1, 7, nil},
@@ -57,7 +57,7 @@ func TestSummaryFiltered200NothingMatches(t *testing.T) {
 	t.Parallel()
 	w := late(t, "2026-11-18")
 	const both = "Search Console may not have published 2026-11-18 and 2026-11-19 yet."
-	query := []string{"date_range", "last_7d", "filters", filtersOf("query", "is", "nobody asks this")}
+	query := []string{"date_range", "last_7d", "filters", filtersOf("query", "is", "no such query")}
 	first, last := *dateOf(t, "2026-11-01"), *dateOf(t, "2026-11-17")
 	w.must(w.store.SaveArchiveState(t.Context(), sqlstore.ArchiveState{PropertyID: w.properties["main"].ID, First: &first, Last: &last}))
 	get := func(more ...string) response {
@@ -82,7 +82,7 @@ func TestSummaryFiltered200NothingOfItPublished(t *testing.T) {
 	for last, note := range map[string]string{"2026-11-17": lateDay, "2026-11-19": ""} {
 		w := late(t, last)
 		var r response
-		filters := filtersOf("query", "is", "nobody asks this")
+		filters := filtersOf("query", "is", "no such query")
 		calls := w.calls(func() {
 			r = w.get("pro", w.path("main", "/summary"), "start_date", "2026-11-19", "end_date", "2026-11-19", "filters", filters).ok(t)
 		})

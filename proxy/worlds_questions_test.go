@@ -53,7 +53,7 @@ func worldFilters(pages []string) []worldFilter {
 		{"query", "contains", "contains", "e"}, {"query", "not_contains", "notContains", "s"}, {"query", "regex", "includingRegex", "^[a-m]"},
 		{"page", "contains", "contains", "/"}, {"page", "equals", "equals", pages[0]}, {"page", "is_not", "notEquals", pages[1]},
 		{"device", "is", "equals", "MOBILE"}, {"device", "equals", "equals", "TABLET"},
-		{"country", "equals", "equals", "usa"}, {"country", "not_equals", "notEquals", "gbr"}, {"query", "equals", "equals", "nobody asks this"},
+		{"country", "equals", "equals", "usa"}, {"country", "not_equals", "notEquals", "gbr"}, {"query", "equals", "equals", "no such query"},
 	}
 }
 
