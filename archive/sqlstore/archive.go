@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"sara/translate"
@@ -55,21 +56,40 @@ func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) (err error
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO archive_states"+
-			" (property_id, first_day, last_day, gaps, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"+
-			" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
-			" gaps = excluded.gaps, collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
-			" note = excluded.note",
-			a.PropertyID, optionalDay(a.First), optionalDay(a.Last), gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
-			a.Failures, cleanNote(a.Note))
-		if isForeignKeyViolation(err) {
-			return &NotFoundError{"property", a.PropertyID}
-		}
-		if err != nil || isSameDay(before.First, a.First) && isSameDay(before.Last, a.Last) {
+		if err := writeArchiveState(ctx, tx, a); err != nil || isSameDay(before.First, a.First) && isSameDay(before.Last, a.Last) {
 			return err
 		}
 		return nextEdition(ctx, tx)
 	})
+}
+
+// RecordArchiveChange is SaveArchiveState after a person has changed a property's archive: the same transaction records the action, such as
+// archive.import, in the audit log, with details for people.
+func (s *Store) RecordArchiveChange(ctx context.Context, a ArchiveState, action string, about map[string]any) (err error) {
+	defer wrap(&err, "record a change of the archive of property %s", a.PropertyID)
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		p, err := findProperty(ctx, tx, a.PropertyID)
+		if err != nil {
+			return change{}, err
+		}
+		c := p.change(action)
+		maps.Copy(c.details, about)
+		return c, writeArchiveState(ctx, tx, a)
+	})
+}
+
+func writeArchiveState(ctx context.Context, tx *sql.Tx, a ArchiveState) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO archive_states"+
+		" (property_id, first_day, last_day, gaps, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"+
+		" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
+		" gaps = excluded.gaps, collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
+		" note = excluded.note",
+		a.PropertyID, optionalDay(a.First), optionalDay(a.Last), gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
+		a.Failures, cleanNote(a.Note))
+	if isForeignKeyViolation(err) {
+		return &NotFoundError{"property", a.PropertyID}
+	}
+	return err
 }
 
 // NewestArchivedDay returns the last archived day of all properties; nil if nothing is archived.

@@ -133,6 +133,24 @@ func testArchiveState(t *testing.T, f *fixture) {
 	}
 }
 
+func testRecordArchiveChange(t *testing.T, f *fixture) {
+	f.acme()
+	site := f.property("google", "sc-domain:a.example")
+	day := translate.NewDate(2026, 11, 19)
+	edition, state := value(f.Edition(f.ctx))(t), ArchiveState{PropertyID: site.ID, First: &day, Last: &day, Failures: 3, Note: "over quota"}
+	wantNil(t, f.RecordArchiveChange(f.ctx, state, "archive.import", map[string]any{"replace": true}))
+	equal(t, value(f.ArchiveState(f.ctx, site.ID))(t), state)
+	equal(t, value(f.Edition(f.ctx))(t), edition+1)
+	e := value(f.AuditLog(f.ctx, AuditFilter{Account: "acme", Limit: 1}))(t)[0]
+	equal(t, []string{e.Action, e.Subject, string(e.Details)},
+		[]string{"archive.import", site.ID, `{"connection":"` + site.Connection.ID + `","replace":true,"site":"sc-domain:a.example"}`})
+	recorded := f.audited(AuditFilter{})
+	if err := f.RecordArchiveChange(f.ctx, ArchiveState{PropertyID: "unknown"}, "archive.import", nil); !errors.Is(err, ErrNotFound) {
+		t.Error("the state of a property that does not exist is kept")
+	}
+	equal(t, f.audited(AuditFilter{}), recorded)
+}
+
 func testArchivableProperties(t *testing.T, f *fixture) {
 	equal(t, value(f.ArchivableProperties(f.ctx))(t), []ArchivableProperty{})
 	equal(t, value(f.NewestArchivedDay(f.ctx))(t), (*translate.Date)(nil))

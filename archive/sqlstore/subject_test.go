@@ -206,6 +206,10 @@ func (f *fixture) changeProperty(acme tenant) {
 	}, subject{"page_groups", id})
 	f.touches("RemoveAnnotation", func() error { return f.RemoveAnnotation(ctx, note.ID) }, subject{note.ID})
 	f.touches("SaveArchiveState", func() error { return f.SaveArchiveState(ctx, ArchiveState{PropertyID: id}) }, subject{"archive_states", id})
+	f.touches("RecordArchiveChange", func() error {
+		return f.RecordArchiveChange(ctx, ArchiveState{PropertyID: id, Failures: 1}, "archive.import", nil)
+	},
+		subject{"archive_states", id})
 	f.touches("SaveIndexRun", func() error { return f.SaveIndexRun(ctx, IndexState{PropertyID: id, Failures: 1}) }, subject{"index_states", id})
 	f.touches("SaveIndexDay", func() error { return f.SaveIndexDay(ctx, id, IndexDay{Date: indexDay, URLs: 9}) }, subject{"index_days", id})
 	f.touches("StageInspection", func() error { f.inspect(id, "Unknown to Google", page+"3"); return nil }, subject{"staged_inspections", id})

@@ -88,7 +88,7 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		state, err := jobs.RecordArchivedDays(ctx, store, history, property.ID)
+		state, err := c.recordState(ctx, store, history, property.ID, record.DaysArchived)
 		if err != nil {
 			return err
 		}
@@ -98,6 +98,22 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 		record.ID, record.FirstDay, record.LastDay = property.ID, console.OptionalDate(state.First), console.OptionalDate(state.Last)
 		return console.One(c.Output, con.Stdout, record)
 	})
+}
+
+// recordState records which days are archived now and, if the import has changed any, that it did.
+func (c *archiveImport) recordState(ctx context.Context, store *sqlstore.Store, history *archive.History, property string, changed int) (
+	sqlstore.ArchiveState, error) {
+	state, err := store.ArchiveState(ctx, property)
+	if err == nil {
+		err = jobs.CoverArchivedDays(ctx, history, &state)
+	}
+	switch {
+	case err != nil:
+		return state, err
+	case changed == 0:
+		return state, store.SaveArchiveState(ctx, state)
+	}
+	return state, store.RecordArchiveChange(ctx, state, "archive.import", map[string]any{"days_archived": changed, "replace": c.Replace})
 }
 
 // warnOfDeletion says which archived days the next collection deletes, because the plan does not keep them. A plan that keeps nothing

@@ -195,7 +195,7 @@ func (v verification) property(ctx context.Context, p sqlstore.ArchivablePropert
 		}
 	}
 	if v.repair && len(r.Problems) > 0 {
-		err = v.makeDue(ctx, p.ID)
+		err = v.makeDue(ctx, p.ID, r.Problems)
 	}
 	return r, err
 }
@@ -217,19 +217,22 @@ func (v verification) setAside(ctx context.Context, property string, found archi
 	return problem, nil
 }
 
-// makeDue records the days that are left, and that the property was not collected since: the next daily run takes it. Months that are
-// lost become gaps, until they are collected again.
-func (v verification) makeDue(ctx context.Context, property string) error {
+// makeDue records the days that are left after a repair, and that the property was not collected since: the next daily run takes it. Months
+// that are lost become gaps, until they are collected again.
+func (v verification) makeDue(ctx context.Context, property string, repaired []archiveProblem) error {
 	state, err := v.store.ArchiveState(ctx, property)
 	if err != nil {
 		return err
 	}
 	state.First, state.Last, state.CollectedAt = nil, nil, nil
-	if err := v.store.SaveArchiveState(ctx, state); err != nil {
+	if err := jobs.CoverArchivedDays(ctx, v.history, &state); err != nil {
 		return err
 	}
-	_, err = jobs.RecordArchivedDays(ctx, v.store, v.history, property)
-	return err
+	months := make([]string, len(repaired))
+	for i, p := range repaired {
+		months[i] = p.Month
+	}
+	return v.store.RecordArchiveChange(ctx, state, "archive.repair", map[string]any{"months": months})
 }
 
 // monthsOf returns the months from the first archived day to the last, each its first day.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,36 @@ func TestArchiveVerify(t *testing.T) {
 	}
 	if status, table, _ := c.Run("archive", "verify"); status != ExitError || !strings.Contains(table, clitest.ShopSite+": 2025-02 is missing: ") {
 		t.Errorf("status %d\n%s", status, table)
+	}
+}
+
+// Imports and repairs that change the archived history are in the audit log; those that change nothing are not.
+func TestChangesOfTheArchiveAreAudited(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	file := c.Write("history.csv", clitest.CSVHeader+"2025-02-01,query,shoes,1,2,3\n2025-02-01,total,,1,2,3\n")
+	property := c.ID(c.Object(importMembers, "archive", "import", clitest.ShopSite, file))
+	c.OK("archive", "import", clitest.ShopSite, file) // changes nothing
+	c.OK("archive", "import", clitest.ShopSite, file, "--replace")
+	c.OK("archive", "verify", "--repair") // changes nothing
+	objects, err := filepath.Glob(c.Path("archive/history/*/month=2025-02/history.parquet"))
+	if err != nil || len(objects) != 1 {
+		t.Fatal(objects, err)
+	}
+	if err := os.WriteFile(objects[0], []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.OK("archive", "verify", "--repair")
+	var got []string
+	for _, e := range c.Array(auditMembers, "audit", "list", "--account", "Acme") {
+		details := e["details"].(map[string]any)
+		if strings.HasPrefix(e["action"].(string), "archive.") && e["subject"] == property && details["site"] == clitest.ShopSite {
+			got = append(got, fmt.Sprintf("%s %v %v %v", e["action"], details["days_archived"], details["replace"], details["months"]))
+		}
+	}
+	want := []string{"archive.repair <nil> <nil> [2025-02]", "archive.import 2 true <nil>", "archive.import 2 false <nil>"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the audit log has %q, want %q", got, want)
 	}
 }
 

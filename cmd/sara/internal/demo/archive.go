@@ -121,12 +121,13 @@ func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) er
 
 // recordDays records the archived days of a property, like a run that found nothing more to collect.
 func (p *Past) recordDays(ctx context.Context, store *sqlstore.Store, property string) error {
-	state, err := jobs.RecordArchivedDays(ctx, store, p.history, property)
-	if err != nil || state.Last == nil || *state.Last < p.Anchor {
+	state := sqlstore.ArchiveState{PropertyID: property}
+	if err := jobs.CoverArchivedDays(ctx, p.history, &state); err != nil {
 		return err
 	}
-	now := p.now()
-	state.CollectedAt = &now
+	if now := p.now(); state.Last != nil && *state.Last >= p.Anchor {
+		state.CollectedAt = &now
+	}
 	return store.SaveArchiveState(ctx, state)
 }
 

@@ -8,18 +8,14 @@ import (
 	"sara/archive/sqlstore"
 )
 
-// RecordArchivedDays records in the store which days of a property are archived: listing properties shows them without reading
+// CoverArchivedDays sets which days of a property are archived in the state of its archive: listing properties shows them without reading
 // the archive. Damaged months do not count.
-func RecordArchivedDays(ctx context.Context, store *sqlstore.Store, history *archive.History, property string) (sqlstore.ArchiveState, error) {
-	inventory, err := history.Days(ctx, property)
+func CoverArchivedDays(ctx context.Context, history *archive.History, state *sqlstore.ArchiveState) error {
+	inventory, err := history.Days(ctx, state.PropertyID)
 	if err != nil && !errors.As(err, new(*archive.DamageError)) {
-		return sqlstore.ArchiveState{}, err
-	}
-	state, err := store.ArchiveState(ctx, property)
-	if err != nil {
-		return state, err
+		return err
 	}
 	first, last := inventory.Bounds()
 	state.Cover(first, last, inventory.EmptyMonths())
-	return state, store.SaveArchiveState(ctx, state)
+	return nil
 }
