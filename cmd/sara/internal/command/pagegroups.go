@@ -94,6 +94,9 @@ func readPageGroups(con *console.Console, path string) ([]translate.PageGroup, e
 	if err == nil && file == nil {
 		err = errors.New("it is null")
 	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // which names types of Go
+		err = fmt.Errorf("line %d has a JSON %s in the wrong place", 1+bytes.Count(text[:wrong.Offset], []byte("\n")), wrong.Value)
+	}
 	if err != nil {
 		return nil, fmt.Errorf(`%s is not a JSON array of {"name", "rules": [{"type", "value"}]}: %w`, path, err)
 	}

@@ -265,7 +265,8 @@ func testPageGroups(t *testing.T, c *clitest.CLI) {
 		t.Errorf("table:\n%s", table)
 	}
 	for text, want := range map[string]string{
-		`{"name":"Blog"}`:              "is not a JSON array of",
+		`{"name":"Blog"}`:              `is not a JSON array of {"name", "rules": [{"type", "value"}]}: line 1 has a JSON object in the wrong place`,
+		"[\n{\"name\":7}\n]":           "line 2 has a JSON number in the wrong place",
 		`null`:                         "it is null",
 		`[] []`:                        "there is text after the array",
 		`[{"name":"Blog","rule":[]}]`:  `unknown field "rule"`,
