@@ -35,7 +35,9 @@ type archiveImport struct {
 func (archiveImport) Help() string {
 	return `The tables searchdata_site_impression and searchdata_url_impression of the bulk export are recognized by their columns, in Parquet, Avro, JSON lines or CSV with a header line, the last three also compressed with gzip, in any number of files and any order. Memory stays below 512 MiB whatever their size; sums go into temporary files, some 10 to 60 bytes for each row of the export, below --temp. They stay if the command is interrupted, and the same command continues. Name both tables in one command, because pages are imported only of days that have totals. The guide "Years from BigQuery" shows the export, and sara archive bigquery-sql a query that exports far less.
 
-Search Console may still change the figures of the last seven days: the next collection reads those days again, whatever was imported.`
+Search Console may still change the figures of the last seven days: the next collection reads those days again, whatever was imported.
+
+The result counts a day once for each of its dimensions: total, query, page, country, device.`
 }
 
 // Validate implements kong's check of a command line.
