@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -37,7 +38,7 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := idOf(body)
-	if problem := problemOfIDs(body); problem != "" {
+	if problem := cmp.Or(problemOfMethods(body), problemOfIDs(body)); problem != "" {
 		refuse(w, http.StatusBadRequest, id, codeInvalidRequest, problem)
 		return
 	}
@@ -78,6 +79,22 @@ func idOf(body []byte) string {
 		return id.Raw
 	}
 	return "null"
+}
+
+// problemOfMethods returns what is wrong with the method of a message, or with those of a batch; empty if nothing is. The SDK would take a
+// message without one for an answer, and not answer it; only a message with a result or an error is.
+func problemOfMethods(body []byte) string {
+	for _, message := range gjson.ParseBytes(body).Array() { // itself, unless it is a batch
+		method := message.Get("method")
+		switch {
+		case !message.IsObject():
+			return "a message is a JSON object"
+		case method.Type == gjson.String, !method.Exists() && (message.Get("result").Exists() || message.Get("error").Exists()):
+		default:
+			return "the message has no method, which is a string"
+		}
+	}
+	return ""
 }
 
 // problemOfIDs returns what is wrong with the id of a message, or with those of a batch; empty if nothing is. The SDK would not repeat some

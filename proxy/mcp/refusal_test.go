@@ -33,19 +33,22 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		status, code int
 		id           string
 	}{
-		"an unknown method":       {`{"jsonrpc":"2.0","id":"a","method":"foo/bar"}`, nil, 400, -32601, `"a"`},
-		"an unknown notification": {`{"jsonrpc":"2.0","method":"notifications/foo"}`, nil, 400, -32601, `null`},
-		"half a message":          {`{"jsonrpc":"2.0","id":1,`, nil, 400, -32700, `null`},
-		"two messages":            {`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, nil, 400, -32700, `null`},
-		"nothing":                 {``, nil, 400, -32600, `null`},
-		"a number":                {` 5`, nil, 400, -32600, `null`},
-		"an empty batch":          {`[]`, nil, 400, -32600, `null`},
-		"a batch":                 {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, nil, 400, -32600, `null`},
-		"no version":              {`{"id":7,"method":"ping"}`, nil, 400, -32600, `7`},
-		"no parameters":           {`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, nil, 400, -32600, `7`},
-		"an object as its id":     {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, nil, 400, -32600, `null`},
-		"another type":            {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"text/plain"}, 415, -32600, `7`},
-		"no streams":              {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"application/json", "application/json"}, 400, -32600, `7`},
+		"an unknown method":        {`{"jsonrpc":"2.0","id":"a","method":"foo/bar"}`, nil, 400, -32601, `"a"`},
+		"an unknown notification":  {`{"jsonrpc":"2.0","method":"notifications/foo"}`, nil, 400, -32601, `null`},
+		"half a message":           {`{"jsonrpc":"2.0","id":1,`, nil, 400, -32700, `null`},
+		"two messages":             {`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, nil, 400, -32700, `null`},
+		"nothing":                  {``, nil, 400, -32600, `null`},
+		"a number":                 {` 5`, nil, 400, -32600, `null`},
+		"an empty batch":           {`[]`, nil, 400, -32600, `null`},
+		"a batch":                  {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, nil, 400, -32600, `null`},
+		"no version":               {`{"id":7,"method":"ping"}`, nil, 400, -32600, `7`},
+		"no method":                {`{"jsonrpc":"2.0","id":7}`, nil, 400, -32600, `7`},
+		"a number as its method":   {`{"jsonrpc":"2.0","id":7,"method":5}`, nil, 400, -32600, `7`},
+		"a batch without a method": {`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2}]`, batches, 400, -32600, `null`},
+		"no parameters":            {`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, nil, 400, -32600, `7`},
+		"an object as its id":      {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, nil, 400, -32600, `null`},
+		"another type":             {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"text/plain"}, 415, -32600, `7`},
+		"no streams":               {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"application/json", "application/json"}, 400, -32600, `7`},
 		// The SDK would answer under the ids 1, 9007199254740992 and -9223372036854775808.
 		"a fraction as its id": {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, nil, 400, -32600, `1.5`},
 		"a large id":           {`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, nil, 400, -32600, `9007199254740993`},
@@ -70,9 +73,12 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		}
 		err := json.Unmarshal(r.Body.Bytes(), &answer)
 		if err != nil || r.Code != c.status || r.Header().Get("Content-Type") != "application/json" || answer.JSONRPC != "2.0" ||
-			string(answer.ID) != c.id || answer.Error.Code != c.code || answer.Error.Message == "" {
+			string(answer.ID) != c.id || answer.Error.Code != c.code || answer.Error.Message == "" || strings.Contains(answer.Error.Message, "Go value") {
 			t.Errorf("%s: %d %v %q (%v)", name, r.Code, r.Header(), r.Body, err)
 		}
+	}
+	if r := post(t, `{"jsonrpc":"2.0","id":7,"result":{}}`); r.Code != http.StatusAccepted || r.Body.Len() != 0 { // of a client, to nothing
+		t.Errorf("an answer: %d %s", r.Code, r.Body)
 	}
 	if r := post(t, pings(`1`, `"1"`), batches...); r.Code != http.StatusOK || strings.Count(r.Body.String(), `"id":`) != 2 {
 		t.Errorf("distinct ids: %d %s", r.Code, r.Body)
