@@ -33,6 +33,7 @@ func TestReadRecordsRefusesInvalidFiles(t *testing.T) {
 	refuse(JSONL, "line 1, column position: it is missing",
 		`{"date":"2026-05-01","dimension":"total","key":"","clicks":1,"impressions":2}`)
 	refuse(JSONL, "line 1: it is longer than 1048576 bytes", `{"key":"`+strings.Repeat("x", 2<<20))
+	refuse(Parquet, "not a Parquet file: it has only 0 bytes", "")
 	refuse(Parquet, "not a Parquet file", "PAR1 and nothing else PAR1")
 	refuse(Parquet, "not a Parquet file: its footer would have 4294967295 bytes, but the file has 12",
 		"PAR1\xff\xff\xff\xffPAR1") // not 4 GiB of memory

@@ -20,6 +20,9 @@ var errThrift = errors.New("it is damaged")
 // checkFooter refuses a Parquet file whose footer is longer than the file, or has longer lists and texts than its bytes.
 func checkFooter(in io.ReaderAt, size int64) error {
 	var end [4 + len(parquetMagic)]byte // the length, and the magic number
+	if size < int64(len(end)) {
+		return fmt.Errorf("it has only %d bytes", size)
+	}
 	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
