@@ -104,7 +104,9 @@ func problemOfIDs(body []byte) string {
 	for _, message := range gjson.ParseBytes(body).Array() { // itself, unless it is a batch
 		id := message.Get("id")
 		switch {
-		case !message.IsObject() || id.Type != gjson.Number && id.Type != gjson.String:
+		case id.Type == gjson.Null: // also without an id
+		case id.Type != gjson.Number && id.Type != gjson.String:
+			return "an id is a string or an integer"
 		case id.Type == gjson.Number && !isExact(id.Float()):
 			return fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", id.Raw)
 		case seen[id.Value()]:

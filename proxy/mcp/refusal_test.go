@@ -20,6 +20,11 @@ func post(t *testing.T, body string, header ...string) *httptest.ResponseRecorde
 	return recorder
 }
 
+// namesGo reports whether a message has a type of Go, which means nothing to a client.
+func namesGo(message string) bool {
+	return strings.Contains(message, "Go value") || strings.Contains(message, "interface {}")
+}
+
 // What is refused is an answer to the request all the same: a client that finds no message with its id waits, or reports a broken server.
 func TestRefusalsAreJSONRPC(t *testing.T) {
 	t.Parallel()
@@ -73,7 +78,7 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		}
 		err := json.Unmarshal(r.Body.Bytes(), &answer)
 		if err != nil || r.Code != c.status || r.Header().Get("Content-Type") != "application/json" || answer.JSONRPC != "2.0" ||
-			string(answer.ID) != c.id || answer.Error.Code != c.code || answer.Error.Message == "" || strings.Contains(answer.Error.Message, "Go value") {
+			string(answer.ID) != c.id || answer.Error.Code != c.code || answer.Error.Message == "" || namesGo(answer.Error.Message) {
 			t.Errorf("%s: %d %v %q (%v)", name, r.Code, r.Header(), r.Body, err)
 		}
 	}
