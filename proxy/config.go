@@ -17,7 +17,6 @@ import (
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/policy/keyring"
-	"sara/policy/redisconn"
 	"sara/proxy/cache"
 	"sara/proxy/cpubound"
 	"sara/proxy/docs"
@@ -36,8 +35,7 @@ type Config struct {
 	Budget   policy.Budget
 
 	CacheBytes int64            // bounds the memory of the response cache
-	Redis      redisconn.Client // has the counters, and shares the cache between replicas unless Rows does; nil: there is one replica
-	Rows       *redisrows.Store // shares the cache between replicas; nil: Redis does, if there is one
+	Rows       *redisrows.Store // shares the cache between replicas; nil: there is one replica
 	Keyring    *keyring.Keyring // seals the cache that replicas share; nil: each replica has its own
 
 	// MemoryLimit is the memory limit of the process in bytes, from which the bounds of what requests hold are derived; 0: there is
@@ -195,7 +193,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 
 func newCache(c *Config) (*cache.Cache, error) {
 	return cache.New(cache.Config{
-		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{},
+		Bytes: c.CacheBytes, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{},
 		FillTimeout: fillTimeout, Slots: c.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 }

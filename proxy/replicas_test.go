@@ -17,6 +17,8 @@ import (
 	"sara/policy"
 	"sara/policy/redisconn"
 	"sara/policy/redistest"
+	"sara/proxy/cache"
+	"sara/proxy/redisrows"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -33,12 +35,21 @@ func redisOf(t testing.TB, server *redistest.Server) redisconn.Client {
 
 // over makes a server share its cache over Redis, with a timeout that a busy machine does not exceed.
 func over(client redisconn.Client) func(*Config) {
-	return func(c *Config) { c.Redis, c.Keyring, c.RedisPatience = client, testKeys(), 20*time.Second }
+	return func(c *Config) {
+		hastilyOver(client)(c)
+		c.RedisPatience = 20 * time.Second
+	}
 }
 
 // hastilyOver is over with the default timeout.
 func hastilyOver(client redisconn.Client) func(*Config) {
-	return func(c *Config) { c.Redis, c.Keyring = client, testKeys() }
+	return func(c *Config) {
+		rows, err := redisrows.New(redisrows.Config{Rows: client, Lifetime: cache.MaxStale})
+		if err != nil {
+			panic(err)
+		}
+		c.Rows, c.Keyring = rows, testKeys()
+	}
 }
 
 // inFlight is the number of requests that a server is answering. To request /metrics for it would take longer than to answer them.

@@ -20,6 +20,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/proxy/cache"
 	"sara/proxy/cpubound"
 	"sara/proxy/docs"
@@ -228,10 +229,14 @@ func (w *world) startServer(adjust []func(*Config)) {
 	for _, change := range adjust {
 		change(&config)
 	}
+	var redis redisconn.Client
+	if config.Rows != nil {
+		redis = config.Rows.Client()
+	}
 	redisErrors, err := cache.RedisErrors(config.Registry)
 	w.must(err)
 	w.gateway, err = upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Connections: w.store,
-		Redis: config.Redis, Keyring: config.Keyring, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots,
+		Redis: redis, Keyring: config.Keyring, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots,
 		Log: config.Log, Backoff: func(int) time.Duration { return 0 },
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)

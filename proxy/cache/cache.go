@@ -57,7 +57,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/policy/keyring"
-	"sara/policy/redisconn"
 	"sara/proxy/cpubound"
 	"sara/proxy/redisrows"
 	"sara/translate"
@@ -74,8 +73,7 @@ const (
 // Config configures a Cache.
 type Config struct {
 	Bytes       int64                 // memory limit for rows and answers together
-	Redis       redisconn.Client      // shared rows, leases and pub/sub; nil: that of Rows. The caller closes it
-	Rows        *redisrows.Store      // bounds the rows in Redis; nil: one on Redis, if there is one. Neither: a single replica
+	Rows        *redisrows.Store      // what replicas share in Redis: rows, leases and events; nil: a single replica
 	Keyring     *keyring.Keyring      // seals what is shared; nil: nothing is shared, as with a single replica
 	Errors      ErrorCodec            // required
 	Now         func() time.Time      // nil: time.Now
@@ -199,10 +197,8 @@ func New(config Config) (*Cache, error) {
 	if c.metrics, err = newMetrics(config.Registry, c.memory); err != nil {
 		return nil, err
 	}
-	if config.Keyring != nil && (config.Redis != nil || config.Rows != nil) {
-		if c.redis, err = newSharedStore(&config, c.now, c.metrics); err != nil {
-			return nil, err
-		}
+	if config.Keyring != nil && config.Rows != nil {
+		c.redis = newSharedStore(&config, c.now, c.metrics)
 	}
 	c.running, c.cancel = context.WithCancel(context.Background())
 	return c, nil

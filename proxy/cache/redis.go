@@ -62,29 +62,22 @@ type sharedStore struct {
 	warnAfter atomic.Int64 // the time of the next warning about copies that cannot be decrypted, in nanoseconds since 1970
 }
 
-func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedStore, error) {
+func newSharedStore(config *Config, now func() time.Time, m *metrics) *sharedStore {
 	log := config.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	rows := config.Rows
-	if rows == nil {
-		var err error
-		if rows, err = redisrows.New(redisrows.Config{Rows: config.Redis, Lifetime: MaxStale}); err != nil {
-			return nil, err
-		}
-	}
-	limits := limitsFor(cmp.Or(config.RedisPatience, defaultPatience))
+	rows, limits := config.Rows, limitsFor(cmp.Or(config.RedisPatience, defaultPatience))
 	s := &sharedStore{
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limits,
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 		script:    seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), clearSize + keyring.StreamHead, longestAlong},
-		along:     !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
+		along:     !redisconn.IsCluster(rows.Client()) && !rows.Separate(),
 		longReads: make(chan struct{}, maxLongReads()),
 		breaker:   breaker.Breaker{Threshold: 1, Pause: redisPause, Now: now},
 	}
 	s.breaker.OnChange = s.noteOutage
-	return s, nil
+	return s
 }
 
 func (s *sharedStore) close() {

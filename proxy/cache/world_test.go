@@ -17,6 +17,7 @@ import (
 	"sara/policy/keyring"
 	"sara/policy/redisconn"
 	"sara/policy/redistest"
+	"sara/proxy/redisrows"
 	"sara/translate"
 )
 
@@ -100,9 +101,14 @@ func newReplicaWithDefaults(tb testing.TB, client redisconn.Client, clock *clock
 func newHastyReplica(tb testing.TB, client redisconn.Client, clock *clock, keys *keyring.Keyring) *replica {
 	tb.Helper()
 	r := &replica{registry: prometheus.NewRegistry()}
+	config := Config{Bytes: 64 << 20, Keyring: keys, Errors: errorCodec{}, Now: clock.Now, Registry: r.registry}
 	var err error
-	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Keyring: keys, Errors: errorCodec{}, Now: clock.Now, Registry: r.registry})
-	if err != nil {
+	if client != nil {
+		if config.Rows, err = redisrows.New(redisrows.Config{Rows: client, Lifetime: MaxStale}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if r.Cache, err = New(config); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(r.Close)

@@ -21,6 +21,7 @@ import (
 	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/proxy/cache"
+	"sara/proxy/redisrows"
 	"sara/translate"
 )
 
@@ -175,7 +176,11 @@ func useCaches(t *testing.T, client redisconn.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := cache.Config{Redis: client, Keyring: keys, Bytes: 1 << 20, Errors: noErrors{}, RedisPatience: clitest.Hurry}
+	rows, err := redisrows.New(redisrows.Config{Rows: client, Lifetime: cache.MaxStale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := cache.Config{Rows: rows, Keyring: keys, Bytes: 1 << 20, Errors: noErrors{}, RedisPatience: clitest.Hurry}
 	request := cache.Request{PropertyID: "p", AccountID: "account", TTL: time.Hour,
 		Query: translate.Query{Site: "sc-domain:example.com", Dimension: translate.ByQuery,
 			Range: translate.DateRange{Start: translate.NewDate(2026, 10, 1), End: translate.NewDate(2026, 10, 31)}, RowLimit: translate.NarrowSample}}

@@ -16,6 +16,7 @@ import (
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/jobs"
 	"sara/cmd/sara/internal/settings"
+	"sara/policy/redisconn"
 	"sara/proxy"
 	"sara/proxy/jobs/inspector"
 	"sara/proxy/jobs/schedule"
@@ -152,14 +153,15 @@ func newInspector(s settings.Sitemaps, version string, config inspector.Config, 
 
 // dailyInspection returns the daily job of a server, nil when it is off. Each replica has its own jitter of up to an hour. The
 // job yields to the server's requests, and takes memory from the server's budget.
-func dailyInspection(s settings.Inspector, config proxy.Config, history *archive.History, server *proxy.Server) (func(context.Context), error) {
+func dailyInspection(s settings.Inspector, config proxy.Config, redis redisconn.Client, history *archive.History, server *proxy.Server) (
+	func(context.Context), error) {
 	if !s.Inspect.On {
 		return nil, nil
 	}
 	source := &jobs.Source{Gateway: config.Upstream, Store: config.Store, Plans: config.Plans}
 	log := newInspectionLog(config.Log, config.Registry)
 	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
-	work, err := newInspector(s.Sitemaps, config.Version, inspector.Config{Gateway: gateway, Quota: jobs.InspectionQuota(config.Store, config.Redis),
+	work, err := newInspector(s.Sitemaps, config.Version, inspector.Config{Gateway: gateway, Quota: jobs.InspectionQuota(config.Store, redis),
 		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}}, config.Store, history)
 	if err != nil {
 		return nil, err

@@ -135,8 +135,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, ArchiveAway: history.Store.Away, Plans: plans, Anomalies: c.AnomaliesFile.List(),
 		Budget: budgets.Budget, Degraded: budgets.Degraded, Degradations: budgets.Degradations, Snapshots: snapshots,
-		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), Slots: slots, Profiles: c.Pprof.On, Redis: budgets.Redis,
-		Rows: budgets.Rows, Keyring: keys,
+		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), Slots: slots, Profiles: c.Pprof.On, Rows: budgets.Rows, Keyring: keys,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,
 		Version: con.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
@@ -145,21 +144,28 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		config.Traces, config.Propagator = spans.Provider, spans.Propagator
 		defer spans.Close(ctx)
 	}
-	background := service.Background{Invalidations: budgets.Invalidations, Jobs: []func(context.Context){history.Store.Watch, database.await}}
-	return c.listenAndServe(ctx, con, background, history, config, effective)
+	return c.listenAndServe(ctx, con, opened{config, database, budgets, history, effective})
 }
 
-// listenAndServe completes the configuration with the addresses of the listeners, and the work in the background with that of the
-// server.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, background service.Background,
-	history *backend.WatchedArchive, config proxy.Config, effective [][]string) error {
+// opened holds what serve opens before it listens.
+type opened struct {
+	config   proxy.Config // without what depends on the listeners
+	database servedDatabase
+	budgets  service.Budgets
+	history  *backend.WatchedArchive
+	settings [][]string // in force
+}
+
+// listenAndServe opens the listeners, and serves with the work in the background.
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, o opened) error {
 	public, admin, err := c.openListeners()
 	if err != nil {
 		return err
 	}
 	defer service.Close(public, admin)
+	config := o.config
 	config.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
-	counted, err := status.Register(&config)
+	counted, err := status.Register(&config, o.budgets.Redis)
 	if err != nil {
 		return err
 	}
@@ -167,22 +173,25 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	if err != nil {
 		return err
 	}
-	collecting, err := dailyCollection(c.Collector, config, history.History, server)
+	collecting, err := dailyCollection(c.Collector, config, o.history.History, server)
 	if err != nil {
 		return err
 	}
-	inspecting, err := dailyInspection(c.Inspector, config, history.History, server)
+	inspecting, err := dailyInspection(c.Inspector, config, o.budgets.Redis, o.history.History, server)
 	if err != nil {
 		return err
 	}
 	warnOfCacheSize(ctx, config)
 	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes),
 		slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
-	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
-	background.Jobs = append(background.Jobs, collecting, inspecting, counted.Watch, server.KeepSnapshots)
-	background.Serving = []func(context.Context){
-		func(ctx context.Context) { service.RetainTokens(ctx, config.Store, config.Upstream) },
-		func(ctx context.Context) { service.RecordKeyUses(ctx, server, config.Store, config.Log) },
+	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(o.settings))
+	background := service.Background{
+		Invalidations: o.budgets.Invalidations,
+		Jobs:          []func(context.Context){o.history.Store.Watch, o.database.await, collecting, inspecting, counted.Watch, server.KeepSnapshots},
+		Serving: []func(context.Context){
+			func(ctx context.Context) { service.RetainTokens(ctx, config.Store, config.Upstream) },
+			func(ctx context.Context) { service.RecordKeyUses(ctx, server, config.Store, config.Log) },
+		},
 	}
 	s := service.Service{Server: server, Background: background, Public: public, Admin: admin,
 		Delay: c.ShutdownDelay.Duration, Log: config.Log}

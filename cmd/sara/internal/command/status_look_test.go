@@ -54,7 +54,7 @@ func statusReadsOneRow(t *testing.T, c *clitest.CLI, url, driver, source string)
 			Now: func() time.Time {
 				now = now.Add(time.Second)
 				return now
-			}})
+			}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func TestStatusMetrics(t *testing.T) {
 	use(224) // of 250: not yet 90 %
 	now, registry := time.Now(), prometheus.NewRegistry()
 	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
-		Now: func() time.Time { return now }})
+		Now: func() time.Time { return now }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestStatusMetricsLookBoundTheirShareOfTheTime(t *testing.T) {
 		Now: func() time.Time {
 			defer func() { now = now.Add(took) }()
 			return now
-		}})
+		}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +165,8 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	if refusal := shared.ChargeLiveCalls(account.ID, "p", 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
-	metrics, err := status.Register(&proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
-		Now: func() time.Time { return now }})
+	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
+		Now: func() time.Time { return now }}, client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
 	service.NoteClock(ctx, o.Clock, &config)
-	counted, err := status.Register(&config)
+	counted, err := status.Register(&config, nil)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sara/policy/redisconn"
 	"sara/proxy"
 	"sara/translate"
 )
@@ -49,8 +50,8 @@ type Metrics struct {
 var _ prometheus.Collector = (*Metrics)(nil)
 
 // Register adds a degradation to the configuration, and registers the metrics of the database's connection pool, and those of the
-// status, which it refreshes once. The caller runs Watch.
-func Register(c *proxy.Config) (*Metrics, error) {
+// status, which it refreshes once. The counts of the budgets are in redis; nil: in the database. The caller runs Watch.
+func Register(c *proxy.Config, redis redisconn.Client) (*Metrics, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func Register(c *proxy.Config) (*Metrics, error) {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
-		view: view{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: c.Redis, none: c.Redis == nil}},
+		view: view{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: redis, none: redis == nil}},
 		now:  c.Now, log: c.Log,
 		lag: gauge("sara_archive_lag_days", "Days that the most delayed archive is behind, of properties that were ever collected."),
 		behind: gauge("sara_archive_properties_behind",
