@@ -238,19 +238,18 @@ func (c *Cache) fromRedis(ctx context.Context, l *lookup, has Found) Found {
 	if c.redis == nil {
 		return has
 	}
-	entry, beside := c.redis.fetch(ctx, l, c.besides(l))
-	return c.take(l, has, entry, beside)
+	return c.take(l, has, c.redis.fetch(ctx, l, c.besides(l)))
 }
 
 // take puts what Redis has into memory: an entry if it is newer than what memory has, and one beside it. It returns the newer one.
-func (c *Cache) take(l *lookup, has Found, entry, beside *Entry) Found {
-	if beside != nil {
-		c.memory.putEntry(beside, l.AccountID)
+func (c *Cache) take(l *lookup, has Found, of sought) Found {
+	if of.beside != nil {
+		c.memory.putEntry(of.beside, l.AccountID)
 	}
-	found := c.newer(has, entry, l.TTL)
-	if entry != nil && found.Entry == entry {
-		c.memory.inherit(entry)
-		c.memory.putEntry(entry, l.AccountID)
+	found := c.newer(has, of.entry, l.TTL)
+	if of.entry != nil && found.Entry == of.entry {
+		c.memory.inherit(of.entry)
+		c.memory.putEntry(of.entry, l.AccountID)
 	}
 	return found
 }

@@ -10,21 +10,21 @@ import (
 	"sara/proxy/spans"
 )
 
-// enter returns the flight of a lookup once it has looked into Redis, and whether it was started for this caller. It fails only if the
-// caller has left.
-func (c *Cache) enter(ctx context.Context, l *lookup, has Found) (f *flight, leader bool, err error) {
+// enter returns a seat in the flight of a lookup once it has looked into Redis. It fails only if the caller has left.
+func (c *Cache) enter(ctx context.Context, l *lookup, has Found) (seat, error) {
 	if ctx.Err() != nil {
-		return nil, false, waitError(ctx, l) // start no flight for it
+		return seat{}, waitError(ctx, l) // start no flight for it
 	}
-	if f, leader = c.join(l); leader {
-		c.lead(ctx, f, l, has)
-		return f, leader, nil // it has looked
+	in := c.join(l)
+	if in.leads {
+		c.lead(ctx, in.flight, l, has)
+		return in, nil // it has looked
 	}
 	select {
-	case <-f.looked.wait():
-		return f, leader, nil
+	case <-in.looked.wait():
+		return in, nil
 	case <-ctx.Done():
-		return nil, false, waitError(ctx, l)
+		return seat{}, waitError(ctx, l)
 	}
 }
 
@@ -71,7 +71,7 @@ func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
 	if c.redis != nil && !l.Bypass {
 		found := c.redis.look(ctx, l, c.besides(l))
 		f.copied, token = found.entry, found.token
-		has = c.take(l, has, found.entry, found.beside)
+		has = c.take(l, has, found)
 		f.failed = found.entry != nil && found.entry.refillFailed.Load()
 		if has.Entry != nil && !has.Stale {
 			f.outcome = outcome{entry: has.Entry, status: HitShared}
@@ -85,33 +85,33 @@ func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
 
 // await waits for a flight. If the flight fails, await returns the stale entry with the error. After an error that concerns only the
 // flight's leader, a waiter starts its own flight.
-func (c *Cache) await(ctx context.Context, l *lookup, has Found, f *flight, leader bool) (Found, error) {
+func (c *Cache) await(ctx context.Context, l *lookup, has Found, in seat) (Found, error) {
 	_, span := spans.Start(ctx, "wait for rows")
 	defer span.End()
 	for {
-		span.Link(f.span)
+		span.Link(in.span)
 		select {
-		case <-f.done.wait():
+		case <-in.done.wait():
 		case <-ctx.Done():
 			return has, waitError(ctx, l)
 		}
 		switch {
-		case f.err == nil && leader:
-			if f.status == Coalesced {
+		case in.err == nil && in.leads:
+			if in.status == Coalesced {
 				c.metrics.awaitedReplica.Inc()
 			}
-			return Found{Entry: f.entry, Status: f.status}, nil
-		case f.err == nil:
+			return Found{Entry: in.entry, Status: in.status}, nil
+		case in.err == nil:
 			c.metrics.awaitedProcess.Inc()
-			return Found{Entry: f.entry, Status: Coalesced}, nil
-		case leader || f.shared || f.refused:
+			return Found{Entry: in.entry, Status: Coalesced}, nil
+		case in.leads || in.shared || in.refused:
 			if has.Entry != nil {
 				c.metrics.failing.Inc()
 			}
-			return has, f.err
+			return has, in.err
 		}
 		var left error
-		if f, leader, left = c.enter(ctx, l, has); left != nil {
+		if in, left = c.enter(ctx, l, has); left != nil {
 			return has, left
 		}
 	}

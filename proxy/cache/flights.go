@@ -122,27 +122,33 @@ func (f *flights) haveAny(queries []candidate) bool {
 	return slices.ContainsFunc(queries, func(q candidate) bool { return f.get(q.key) != nil })
 }
 
-// join returns the flight of a lookup, and whether this caller must lead it.
-func (c *Cache) join(l *lookup) (f *flight, leader bool) {
+// A seat is a caller's place in a flight.
+type seat struct {
+	*flight      // nil: there is nothing to wait for
+	leads   bool // the flight was started for this caller
+}
+
+// join returns a seat in the flight of a lookup. If it leads, the caller must look into Redis.
+func (c *Cache) join(l *lookup) seat {
 	c.flights.mu.Lock()
 	defer c.flights.mu.Unlock()
-	if f = c.flights.byKey[l.flightKey]; f != nil {
-		return f, false
+	if f := c.flights.byKey[l.flightKey]; f != nil {
+		return seat{flight: f}
 	}
 	if c.flights.closed {
-		return finishedFlight(outcome{err: errClosed}), true
+		return seat{finishedFlight(outcome{err: errClosed}), true}
 	}
 	if !l.Bypass {
 		// Another flight may have finished since this caller checked.
 		if found := c.fromMemory(&l.Request); found.Entry != nil && !found.Stale {
-			return finishedFlight(outcome{entry: found.Entry, status: HitMemory}), true
+			return seat{finishedFlight(outcome{entry: found.Entry, status: HitMemory}), true}
 		}
 	}
-	f = new(flight)
+	f := new(flight)
 	if c.flights.byKey == nil {
 		c.flights.byKey = map[string]*flight{}
 	}
 	c.flights.byKey[l.flightKey] = f
 	c.flights.running.Add(1)
-	return f, true
+	return seat{f, true}
 }

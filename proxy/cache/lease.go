@@ -48,8 +48,7 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	case event := <-events:
 		switch event.kind {
 		case fillDone:
-			entry, _ := s.fetch(ctx, l, nil)
-			return leaseResult{entry: entry, status: Coalesced}
+			return leaseResult{entry: s.fetch(ctx, l, nil).entry, status: Coalesced}
 		case fillFailed:
 			// A failure that cannot be decrypted is not from a replica: this one asks again.
 			failure, _ := s.sealer.AppendOpen([]byte{}, event.failure, []byte(l.own.key))

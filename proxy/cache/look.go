@@ -24,17 +24,17 @@ func (c *Cache) Look(ctx context.Context, r Request) (found Found, rest func() (
 	if r.Bypass || has.Entry == nil && c.flights.haveAny(l.others) {
 		return Found{}, func() (Found, error) { return c.doWaiting(ctx, l) }
 	}
-	has, f, leader, err := c.lookUp(ctx, l, has)
-	if f == nil && err == nil && l.isAnsweredBy(has) {
+	has, in, err := c.lookUp(ctx, l, has)
+	if in.flight == nil && err == nil && l.isAnsweredBy(has) {
 		return has, nil
 	}
-	return Found{}, c.rest(ctx, l, has, f, leader, err)
+	return Found{}, c.rest(ctx, l, has, in, err)
 }
 
 // rest returns the rest of Do after lookUp. Inlined in Look, the closure would move its variables to the heap even for requests that do
 // not need it.
-func (c *Cache) rest(ctx context.Context, l *lookup, has Found, f *flight, leader bool, err error) func() (Found, error) {
-	return func() (Found, error) { return c.finish(ctx, l, has, f, leader, err) }
+func (c *Cache) rest(ctx context.Context, l *lookup, has Found, in seat, err error) func() (Found, error) {
+	return func() (Found, error) { return c.finish(ctx, l, has, in, err) }
 }
 
 // doWaiting is Do for a request that memory does not answer, and that may wait for a fill before it looks into Redis.
@@ -44,40 +44,43 @@ func (c *Cache) doWaiting(ctx context.Context, l *lookup) (Found, error) {
 	}
 	if found := c.afterSibling(ctx, l); found.Entry != nil {
 		c.metrics.awaitedProcess.Inc()
-		return c.finish(ctx, l, found, nil, false, nil)
+		return c.complete(ctx, l, found, nil)
 	}
-	found, f, leader, err := c.lookUp(ctx, l, Found{})
-	return c.finish(ctx, l, found, f, leader, err)
+	found, in, err := c.lookUp(ctx, l, Found{})
+	return c.finish(ctx, l, found, in, err)
 }
 
-// lookUp looks into Redis when memory has no fresh rows. If f is nil, found is the result; otherwise the result is that of the flight f,
-// which this caller started if leader is true.
-func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, f *flight, leader bool, err error) {
+// lookUp looks into Redis when memory has no fresh rows. The result is found and err, unless a flight has to be waited for.
+func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, in seat, err error) {
 	found, servable := has, !l.Current && has.servable() // before the refill begins, since it may fail at once
-	if f, leader, err = c.enter(ctx, l, found); err != nil {
-		return found, nil, false, err
+	if in, err = c.enter(ctx, l, found); err != nil {
+		return found, seat{}, err
 	}
-	if newer := c.newer(found, f.copied, l.TTL); newer.Entry != found.Entry {
-		found, servable = newer, newer.Stale && !l.Current && !f.failed
+	if newer := c.newer(found, in.copied, l.TTL); newer.Entry != found.Entry {
+		found, servable = newer, newer.Stale && !l.Current && !in.failed
 	}
 	switch {
 	case found.Entry != nil && !found.Stale:
 		c.metrics.shared.Inc()
-		return found, nil, false, nil
+		return found, seat{}, nil
 	case servable: // stale-while-revalidate
 		c.metrics.revalidating.Inc()
-		return found, nil, false, nil
+		return found, seat{}, nil
 	}
 	c.metrics.miss.Inc()
-	return found, f, leader, nil
+	return found, in, nil
 }
 
-// finish waits for a flight, if there is one, and makes sure that the rows include all that the request needs: they may have been found by
-// another request that needed fewer.
-func (c *Cache) finish(ctx context.Context, l *lookup, found Found, f *flight, leader bool, err error) (Found, error) {
-	if f != nil {
-		found, err = c.await(ctx, l, found, f, leader)
+// finish ends Do after lookUp.
+func (c *Cache) finish(ctx context.Context, l *lookup, found Found, in seat, err error) (Found, error) {
+	if in.flight != nil {
+		found, err = c.await(ctx, l, found, in)
 	}
+	return c.complete(ctx, l, found, err)
+}
+
+// complete makes sure that the rows include all that the request needs: they may have been found by another request that needed fewer.
+func (c *Cache) complete(ctx context.Context, l *lookup, found Found, err error) (Found, error) {
 	if found.Entry == nil || l.isAnsweredBy(found) {
 		return found, err
 	}
@@ -90,7 +93,7 @@ func (c *Cache) finish(ctx context.Context, l *lookup, found Found, f *flight, l
 	}
 	// It may have waited for another request's fill, which ended with the first rows of another replica's.
 	found, err = c.bypass(ctx, l)
-	return c.finish(ctx, l, found, nil, false, err)
+	return c.complete(ctx, l, found, err)
 }
 
 // isAnsweredBy reports whether all rows that the lookup needs have been found.
@@ -113,9 +116,9 @@ func (c *Cache) AtOnce(r Request) (found Found, ok bool) {
 // bypass fills without looking for copies first. If that fails, it returns the copies with the error.
 func (c *Cache) bypass(ctx context.Context, l *lookup) (found Found, err error) {
 	c.metrics.bypass.Inc()
-	f, leader, err := c.enter(ctx, l, Found{})
+	in, err := c.enter(ctx, l, Found{})
 	if err == nil {
-		found, err = c.await(ctx, l, Found{}, f, leader)
+		found, err = c.await(ctx, l, Found{}, in)
 	}
 	if err != nil {
 		return c.Copy(ctx, l.Request), err

@@ -44,12 +44,11 @@ func (s *sharedStore) look(ctx context.Context, l *lookup, beside []candidate) s
 	return s.seek(ctx, l, beside, s.limits.lookUp, leaseIfNone)
 }
 
-// fetch returns the newest entry that answers a lookup, or nil, and the newest of a query beside it, in one round trip.
-func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) (entry, other *Entry) {
+// fetch is look without the lease.
+func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) sought {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
-	found := s.seek(ctx, l, beside, s.limits.lookUp, noLease)
-	return found.entry, found.beside
+	return s.seek(ctx, l, beside, s.limits.lookUp, noLease)
 }
 
 // longestAlong is the largest part of a copy, in bytes, that a pipeline of seeks returns. A larger one is read for its request alone, over
