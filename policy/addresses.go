@@ -101,3 +101,17 @@ func parseClient(text string) (address netip.Addr, ok bool) {
 	}
 	return address.Unmap().WithZone(""), true
 }
+
+// Network returns what clients are counted by: an IPv4 address, or the /64 of an IPv6 address, which one client has as a whole.
+// A text that is not an address stands for itself.
+func Network(address string) string {
+	a, ok := parseClient(address)
+	if !ok || a.Is4() && !strings.Contains(address, ":") { // the usual form of it, which needs no copy
+		return address
+	}
+	if a.Is6() {
+		half, _ := a.Prefix(64) // fits every IPv6 address
+		a = half.Addr()
+	}
+	return a.String()
+}

@@ -30,11 +30,11 @@ func BenchmarkAdmit(b *testing.B) {
 
 // BenchmarkMisses counts unknown keys from ever new networks, twice as many as are kept.
 func BenchmarkMisses(b *testing.B) {
-	networks := make([]string, 2*maxNetworks)
+	networks := make([]string, 2*maxRecentNames)
 	for n := range networks {
 		networks[n] = fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)
 	}
-	l := newMissLimiter(time.Now, AddressMinute, maxUnknownKeys)
+	l := newMinuteLimiter(time.Now, AddressMinute, maxUnknownKeys)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		_ = l.count(networks[n%len(networks)], 1)

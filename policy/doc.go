@@ -8,7 +8,7 @@
 // budgets, to which it is then charged. Resolving a property and charging live upstream calls come later, when a handler needs them. A
 // refusal is a *Denial, with a code and a message for the client; any other error means that the Directory did not answer.
 //
-// Unknown keys are limited per client network: an IPv4 address or an IPv6 /64 (missLimiter). Concurrent look-ups of keys share queries
+// Unknown keys are limited per client network: an IPv4 address or an IPv6 /64 (minuteLimiter). Concurrent look-ups of keys share queries
 // (keyFinder), so that guesses cost the database little and do not slow down valid keys. After many unknown keys, the gate reads the
 // hashes of all keys (census), and refuses any other key without a look-up. RefuseAtOnce makes only the checks that need no waiting, of
 // the key's form and in the census, so that a caller can make them before anything else.

@@ -43,10 +43,10 @@ type Config struct {
 // A Gate decides on requests. It is safe for concurrent use.
 type Gate struct {
 	config        Config
-	invalidations atomic.Uint64 // how often Invalidate was called
-	unknownKey    *Denial       // of every unknown key
-	misses        *missLimiter
-	messages      *missLimiter // of Authenticate
+	invalidations atomic.Uint64  // how often Invalidate was called
+	unknownKey    *Denial        // of every unknown key
+	misses        *minuteLimiter // by network
+	messages      *minuteLimiter // by key
 	uses          keyUses
 	texts         refusalTexts
 	editions      *cache[struct{}, uint64]
@@ -61,7 +61,9 @@ const maxCachedAnswers = 20_000
 // NewGate returns a gate over the directory.
 func NewGate(c Config) *Gate {
 	g := &Gate{config: c, unknownKey: deny(CodeInvalidKey, "the key is unknown: check that you copied all of it"),
-		misses: newMissLimiter(c.Now, AddressMinute, maxUnknownKeys), messages: newMissLimiter(c.Now, MessageMinute, maxMessages), texts: newRefusalTexts()}
+		misses:   newMinuteLimiter(c.Now, AddressMinute, maxUnknownKeys),
+		messages: newMinuteLimiter(c.Now, MessageMinute, maxMessages),
+		texts:    newRefusalTexts()}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
 	g.editions = newCache(c.Now, editionTTL, 1, load)
 	g.keys = newKeyFinder(c.Now, g.misses, c.Directory)

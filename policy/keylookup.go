@@ -33,7 +33,7 @@ var errBusy = errors.New("too many keys wait for their look-up")
 type keyFinder struct {
 	answers[Hash, *Key]
 	directory Directory
-	misses    *missLimiter
+	misses    *minuteLimiter
 
 	newest atomic.Pointer[answer[*Key]] // the key that was read last
 	census atomic.Pointer[census]       // the last one; nil: none was taken
@@ -65,7 +65,7 @@ type keyLookup struct {
 	err     error
 }
 
-func newKeyFinder(now func() time.Time, misses *missLimiter, directory Directory) *keyFinder {
+func newKeyFinder(now func() time.Time, misses *minuteLimiter, directory Directory) *keyFinder {
 	return &keyFinder{answers: newAnswers[Hash, *Key](now, answerTTL, maxCachedAnswers), directory: directory, misses: misses,
 		pending: map[keyQuestion]*keyLookup{}, moreUrgent: make(chan struct{}, 1)}
 }

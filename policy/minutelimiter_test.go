@@ -8,11 +8,11 @@ import (
 )
 
 // What the limiter forgets makes no difference: it decides like one that keeps every bucket.
-func TestMissLimiterEqualsBuckets(t *testing.T) {
+func TestMinuteLimiterEqualsBuckets(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		random, now := rand.New(rand.NewPCG(seed, 0)), time.Unix(1_800_000_000, 0)
-		l := newMissLimiter(func() time.Time { return now }, AddressMinute, maxUnknownKeys)
+		l := newMinuteLimiter(func() time.Time { return now }, AddressMinute, maxUnknownKeys)
 		buckets := map[string]tokenBucket{}
 		refused := 0
 		for step := range 5_000 {
@@ -38,19 +38,19 @@ func TestMissLimiterEqualsBuckets(t *testing.T) {
 	}
 }
 
-func TestMissLimiterIsBounded(t *testing.T) {
+func TestMinuteLimiterIsBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
-	l := newMissLimiter(func() time.Time { return now }, AddressMinute, maxUnknownKeys)
+	l := newMinuteLimiter(func() time.Time { return now }, AddressMinute, maxUnknownKeys)
 	for range maxUnknownKeys {
 		_ = l.count("guesser", 1)
 	}
-	for n := range 3 * maxNetworks {
-		if n == maxNetworks && !l.isExhausted("guesser") {
-			t.Errorf("a network was forgotten among %d", maxNetworks)
+	for n := range 3 * maxRecentNames {
+		if n == maxRecentNames && !l.isExhausted("guesser") {
+			t.Errorf("a network was forgotten among %d", maxRecentNames)
 		}
 		_ = l.count(fmt.Sprint(n), 1)
-		if kept := len(l.recent) + len(l.former); kept > 2*maxNetworks {
+		if kept := len(l.recent) + len(l.former); kept > 2*maxRecentNames {
 			t.Fatalf("%d buckets are kept", kept)
 		}
 	}
