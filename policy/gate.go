@@ -145,9 +145,9 @@ func (g *Gate) decide(grant *Grant, now time.Time, r Request) (*Grant, error) {
 	return grant, nil
 }
 
-// Identify authenticates a request for a path or a method that does not exist, which is charged to the key's minute only. The
-// grant is nil if the key is not valid, or not from the client's address; the error is a denial if the minute is used up.
-func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
+// AdmitUncovered admits a request that no allowance covers, for a path or a method that does not exist: it is charged to the key's minute
+// only. The grant is nil if the key is not valid, or not from the client's address; the error is a denial if the minute is used up.
+func (g *Gate) AdmitUncovered(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil || !grant.Key.From.Contain(r.Address) {
 		return nil, nil // the answer to such a path does not depend on the key
@@ -155,9 +155,9 @@ func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 	return grant, g.chargeMinute(grant)
 }
 
-// Look authenticates a request that is charged to nothing. The grant has the usage of the account; it is nil if the key is not
-// valid, or not from the client's address.
-func (g *Gate) Look(ctx context.Context, r Request) *Grant {
+// Peek returns the grant of a request that is charged to nothing, with the usage of the account; nil if the key is not valid, or not from
+// the client's address.
+func (g *Gate) Peek(ctx context.Context, r Request) *Grant {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil || !grant.Key.From.Contain(r.Address) {
 		return nil // the answer to such a request does not depend on the key
@@ -166,9 +166,9 @@ func (g *Gate) Look(ctx context.Context, r Request) *Grant {
 	return grant
 }
 
-// Authenticate checks the key and the client's address of messages that are charged to nothing, because they make requests that are charged,
-// or none. What bounds such messages is a minute of their own, in memory. The grant has no usage.
-func (g *Gate) Authenticate(ctx context.Context, r Request, messages int) (*Grant, error) {
+// AdmitMessages checks the key and the client's address of messages that no budget is charged for, because they make requests that are
+// charged, or none. What bounds such messages is a minute of their own, in memory. The grant has no usage.
+func (g *Gate) AdmitMessages(ctx context.Context, r Request, messages int) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
 		return nil, err

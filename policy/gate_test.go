@@ -306,7 +306,7 @@ func TestReadmitChecksTheAddress(t *testing.T) {
 	for address, code := range map[string]string{"192.0.2.8": "", "::ffff:192.0.2.9": "", "2001:db8::1": "", "192.0.3.7": CodeAddress, "": CodeAddress} {
 		_, err := w.Readmit(grant, w.clock.now(), Request{Address: address})
 		wantCode(t, code, nil)(codeOf(err))
-		if found := w.Look(t.Context(), Request{Authorization: "Bearer " + validKeyText, Address: address}) != nil; found != (code == "") {
+		if found := w.Peek(t.Context(), Request{Authorization: "Bearer " + validKeyText, Address: address}) != nil; found != (code == "") {
 			t.Errorf("the allowance is shown to %q: %t", address, found)
 		}
 	}

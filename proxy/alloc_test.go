@@ -104,7 +104,7 @@ func TestUnknownKeyAllocatesLittle(t *testing.T) {
 	}
 	for _, address := range addresses[:before] {
 		another, _ := policy.NewKey("sara")
-		_ = w.server.gate.Look(t.Context(), policy.Request{Authorization: "Bearer " + another, Address: address})
+		_ = w.server.gate.Peek(t.Context(), policy.Request{Authorization: "Bearer " + another, Address: address})
 	}
 	next := before
 	if n := w.allocations(t, ctx, http.StatusUnauthorized, func() {

@@ -256,10 +256,10 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	request := c.request()
 	switch {
 	case c.route.Open:
-		c.grant = s.gate.Look(ctx, request)
+		c.grant = s.gate.Peek(ctx, request)
 		return nil
 	case c.route.Operation == "", c.isTooLong():
-		c.grant, err = s.gate.Identify(ctx, request)
+		c.grant, err = s.gate.AdmitUncovered(ctx, request)
 		return err
 	case c.header.authorizations > 1:
 		return &apiError{code: policy.CodeInvalidKey, message: fmt.Sprintf(

@@ -57,7 +57,7 @@
 // # Messages of agents
 //
 // POST /mcp (mcp.go, mcpEndpoint.handle) takes messages of the Model Context Protocol. It refuses other hosts and origins (mcp.go,
-// mcpEndpoint.checkOrigin), authenticates the key without a charge (policy/gate.go, Gate.Authenticate), and passes the message to package
+// mcpEndpoint.checkOrigin), authenticates the key without a charge (policy/gate.go, Gate.AdmitMessages), and passes the message to package
 // mcp through the HTTP library's adaptor. Each API request of a tool (mcp.go, mcpEndpoint.Get) has the key, the address, the deadline and
 // the trace of the message. It takes the path above, beginning with the memo, is charged by itself, and has its own line in the access
 // log, which names the message.

@@ -88,7 +88,7 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 	}
 	ctx, span := c.step(c.context(), "authenticate")
 	messages := mcp.Messages(c.http.PostBody())
-	c.grant, err = e.server.gate.Authenticate(ctx, c.request(), min(messages, mcp.MaxBatch))
+	c.grant, err = e.server.gate.AdmitMessages(ctx, c.request(), min(messages, mcp.MaxBatch))
 	span.End()
 	if err != nil {
 		return asStoreError(err)
