@@ -167,7 +167,7 @@ func testArchivableProperties(t *testing.T, f *fixture) {
 	wantNil(t, f.SaveArchiveState(f.ctx, state))
 	wantNil(t, f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: c.ID}))
 	equal(t, value(f.NewestArchivedDay(f.ctx))(t), &last)
-	value(f.SetConnectionHealth(f.ctx, google.ID, google.Revision, false, "revoked"))(t)
+	value(f.SetConnectionHealth(f.ctx, google.ID, google.Revision, "revoked"))(t)
 	value(f.SetPropertyAccess(f.ctx, a.ID, "no access"))(t)
 	a.AccessNote, b.History = "no access", &policy.DayRange{First: int32(last), Last: int32(last)}
 	for _, p := range []*Property{&b, &c} {

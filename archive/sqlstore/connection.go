@@ -169,14 +169,15 @@ func findConnection(ctx context.Context, q querier, reference string) (Connectio
 	return byID[id], err
 }
 
-// SetConnectionHealth records whether the upstream accepts a revision of a connection's credentials, and if not, why. changed
-// reports a transition: if many replicas see the same failure, only one gets true. An unhealthy connection keeps its first
+// SetConnectionHealth records why the upstream refuses a revision of a connection's credentials, or with an empty note that it accepts
+// it. changed reports a transition: if many replicas see the same failure, only one gets true. An unhealthy connection keeps its first
 // note. If the credentials have been replaced since, nothing changes.
-func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int, healthy bool, note string) (changed bool, err error) {
-	now := s.clock()
-	since := &now
-	if healthy {
-		note, since = "", nil
+func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int, note string) (changed bool, err error) {
+	healthy := note == ""
+	var since *time.Time
+	if !healthy {
+		now := s.clock()
+		since = &now
 	}
 	return s.transition(ctx, "connection", id, "SELECT count(*) FROM connections WHERE id = $1",
 		"UPDATE connections SET healthy = $1, note = $2, unhealthy_since = $3 WHERE id = $4 AND revision = $5 AND healthy <> $1",

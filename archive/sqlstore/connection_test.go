@@ -69,7 +69,7 @@ func testIncompleteCredentials(t *testing.T, f *fixture) {
 func testReplaceCredentials(t *testing.T, f *fixture) {
 	_, c := f.acme()
 	p := f.property("google", "sc-domain:example.com")
-	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
+	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, "revoked"))(t)
 	value(f.SetPropertyAccess(f.ctx, p.ID, "no access"))(t)
 
 	replaced := value(f.ReplaceCredentials(f.ctx, "google", authorizedUserJSON))(t)
@@ -82,7 +82,7 @@ func testReplaceCredentials(t *testing.T, f *fixture) {
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
 	// A report about the old credentials does not affect the new ones.
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, 1, false, "revoked"))(t), false)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, 1, "revoked"))(t), false)
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
 	_, err = f.ReplaceCredentials(f.ctx, "nothing", authorizedUserJSON)
@@ -107,7 +107,7 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	second := f.connection("main", "second")
 	current, foreign := newRing(t, testKey).Current(), newRing(t, otherKey).Current()
 	equal(t, value(f.Sealing(f.ctx, 1))(t), Sealing{Keys: []SecretKeyUse{{current, CurrentKey, 2}}})
-	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
+	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, "revoked"))(t)
 	c.Healthy, c.Note = false, "revoked"
 	wrong := &WrongKeyError{current}
 	unopened := Sealing{
@@ -133,14 +133,14 @@ func testSecretKeys(t *testing.T, f *fixture) {
 func testConnectionHealth(t *testing.T, f *fixture) {
 	_, c := f.acme()
 	p := f.property("google", "sc-domain:example.com")
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, ""))(t), false)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, ""))(t), false)
 	generation, edition := f.Generation(), value(f.Edition(f.ctx))(t)
 
 	var transitions atomic.Int64
 	var replicas sync.WaitGroup
 	for i := range 4 {
 		replicas.Go(func() {
-			changed, err := f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, fmt.Sprintf("revoked, says %d", i))
+			changed, err := f.SetConnectionHealth(f.ctx, c.ID, c.Revision, fmt.Sprintf("revoked, says %d", i))
 			if err != nil {
 				t.Error(err)
 			}
@@ -160,7 +160,7 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 
 	since := f.time
 	f.time = f.time.Add(time.Hour)
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "still"))(t), false)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, "still"))(t), false)
 	found := value(f.Outages(f.ctx, 20))(t)
 	outages := found.First
 	if len(outages) != 1 || outages[0].ID != c.ID || outages[0].Note != state.Note || outages[0].Since == nil || !outages[0].Since.Equal(since) {
@@ -169,13 +169,13 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 	equal(t, found.Connections, 1)
 	equal(t, value(f.Outages(f.ctx, 0))(t), Outages{Connections: 1, Total: 1})
 
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, "ignored"))(t), true)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, ""))(t), true)
 	equal(t, value(f.Connection(f.ctx, c.ID))(t), c)
 	equal(t, value(f.Outages(f.ctx, 20))(t), Outages{Connections: 1, First: []Outage{}})
-	_, err := f.SetConnectionHealth(f.ctx, "nothing", 1, true, "")
+	_, err := f.SetConnectionHealth(f.ctx, "nothing", 1, "")
 	refused[*NotFoundError](t, err)
 	// The upstream's message may be any text.
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "\x00\xff"+strings.Repeat("é", 3000)))(t), true)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, "\x00\xff"+strings.Repeat("é", 3000)))(t), true)
 }
 
 func testPropertyAccess(t *testing.T, f *fixture) {

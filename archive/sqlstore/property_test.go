@@ -183,7 +183,7 @@ func testFindReachable(t *testing.T, f *fixture) {
 	}
 
 	// A property has the state of its connection, and is found even if it is archived.
-	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
+	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, "revoked"))(t)
 	value(f.SetArchived(f.ctx, named.ID, true))(t)
 	named.Archived, named.Connection.Healthy, named.Connection.Note = true, false, "revoked"
 	equal(t, value(f.FindProperties(f.ctx, p.ID, "", "short"))(t), []policy.Property{named.Property})

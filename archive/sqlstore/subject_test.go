@@ -186,7 +186,7 @@ func (f *fixture) changeAccount(acme tenant) {
 
 	f.touches("ReplaceCredentials", func() error { return only(f.ReplaceCredentials(ctx, c.ID, serviceAccountJSON)) },
 		subject{"connections map", c.ID}, subject{"properties map", c.ID})
-	f.touches("SetConnectionHealth", func() error { return only(f.SetConnectionHealth(ctx, c.ID, c.Revision+1, false, "gone")) },
+	f.touches("SetConnectionHealth", func() error { return only(f.SetConnectionHealth(ctx, c.ID, c.Revision+1, "gone")) },
 		subject{"connections map", c.ID})
 }
 

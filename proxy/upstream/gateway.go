@@ -35,8 +35,9 @@ const (
 type Connections interface {
 	// Credentials returns Google's JSON, decrypted. The bytes are neither kept nor changed.
 	Credentials(ctx context.Context, connectionID string) ([]byte, error)
-	// SetConnectionHealth and SetPropertyAccess record a state; changed is false if it was already recorded.
-	SetConnectionHealth(ctx context.Context, connectionID string, revision int, healthy bool, note string) (changed bool, err error)
+	// SetConnectionHealth and SetPropertyAccess record why something does not work, or with an empty note that it does; changed is false
+	// if that was already recorded.
+	SetConnectionHealth(ctx context.Context, connectionID string, revision int, note string) (changed bool, err error)
 	SetPropertyAccess(ctx context.Context, propertyID, note string) (changed bool, err error)
 }
 

@@ -27,9 +27,9 @@ func (s *store) Credentials(context.Context, string) ([]byte, error) {
 	return s.credentials, s.err
 }
 
-func (s *store) SetConnectionHealth(_ context.Context, id string, _ int, healthy bool, note string) (bool, error) {
+func (s *store) SetConnectionHealth(_ context.Context, id string, _ int, note string) (bool, error) {
 	state := "works"
-	if !healthy {
+	if note != "" {
 		state = "fails"
 	}
 	return s.record(strings.TrimSpace(id + " " + state + " " + note))

@@ -34,13 +34,13 @@ type recordKey struct {
 
 // readable records that the upstream answers for a property, and thus that its connection works.
 func (r *recorder) readable(ctx context.Context, t Target) {
-	r.connection(ctx, t, true, "")
+	r.connection(ctx, t, "")
 	r.property(ctx, t, "")
 }
 
 // forbidden records that the account has no access to the property. The token was accepted, so the connection works.
 func (r *recorder) forbidden(ctx context.Context, t Target) {
-	r.connection(ctx, t, true, "")
+	r.connection(ctx, t, "")
 	r.property(ctx, t, noteForbidden)
 }
 
@@ -48,16 +48,17 @@ func (r *recorder) forbidden(ctx context.Context, t Target) {
 func (r *recorder) connectionFailure(ctx context.Context, t Target, failure *Error) {
 	switch failure.Kind {
 	case Revoked:
-		r.connection(ctx, t, false, noteRevoked, slog.String("detail", failure.detail))
+		r.connection(ctx, t, noteRevoked, slog.String("detail", failure.detail))
 	case Misconfigured:
-		r.connection(ctx, t, false, noteMisconfigured+failure.Message, slog.String("detail", failure.detail))
+		r.connection(ctx, t, noteMisconfigured+failure.Message, slog.String("detail", failure.detail))
 	}
 }
 
-func (r *recorder) connection(ctx context.Context, t Target, healthy bool, note string, detail ...slog.Attr) {
-	key := recordKey{"connection", t.ConnectionID, t.Revision}
+// connection records why a connection does not work, or with an empty note that it does.
+func (r *recorder) connection(ctx context.Context, t Target, note string, detail ...slog.Attr) {
+	key, healthy := recordKey{"connection", t.ConnectionID, t.Revision}, note == ""
 	r.record(key, t.Healthy, healthy, func() error {
-		changed, err := r.store.SetConnectionHealth(ctx, t.ConnectionID, t.Revision, healthy, note)
+		changed, err := r.store.SetConnectionHealth(ctx, t.ConnectionID, t.Revision, note)
 		r.logTransition(ctx, changed, err, "health of a connection",
 			append(detail, slog.String("connection", t.ConnectionID), slog.Bool("healthy", healthy), slog.String("note", note))...)
 		return err

@@ -18,7 +18,7 @@ func (c oneConnection) Credentials(context.Context, string) ([]byte, error) {
 	return c.credentials, nil
 }
 
-func (oneConnection) SetConnectionHealth(context.Context, string, int, bool, string) (bool, error) {
+func (oneConnection) SetConnectionHealth(context.Context, string, int, string) (bool, error) {
 	return false, nil
 }
 

@@ -81,7 +81,7 @@ func TestStatusMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, false, "it was revoked"); err != nil {
+	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, "it was revoked"); err != nil {
 		t.Fatal(err)
 	}
 	use(225)
@@ -128,7 +128,7 @@ func TestStatusMetricsLookBoundTheirShareOfTheTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, false, "it was revoked"); err != nil {
+	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, "it was revoked"); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []struct {

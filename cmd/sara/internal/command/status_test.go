@@ -258,7 +258,7 @@ func TestStatusListsWhatNeedsAttention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, false, "it was revoked"); err != nil {
+	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, "it was revoked"); err != nil {
 		t.Fatal(err)
 	}
 	day := time.Now().Unix() / 86400
