@@ -58,12 +58,13 @@ var errNotAtHand = errors.New("the daily series is not at hand")
 // so that no property waits for live calls of others; what is then not answered in the time of the request has an error of its own,
 // and a later request finds in the cache what has come meanwhile.
 func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
-	release, err := s.beginPortfolio(ctx, c)
+	reach := sqlstore.Reach{PersonID: c.grant.Key.PersonID, WorkspaceID: c.grant.WorkspaceID(), Archived: true}
+	release, err := s.beginPortfolio(ctx, c, reach)
 	if err != nil {
 		return reply{}, err
 	}
 	defer release()
-	properties, _, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(), true, maxPortfolio, 0)
+	properties, err := s.config.Store.ReachableProperties(ctx, reach, maxPortfolio, 0)
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
@@ -81,9 +82,9 @@ func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
 	return s.portfolioReply(c, parts), nil
 }
 
-// beginPortfolio waits for the memory of a portfolio. The caller calls release afterwards.
-func (s *Server) beginPortfolio(ctx context.Context, c *call) (release func(), err error) {
-	_, total, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(), true, 0, 0)
+// beginPortfolio waits for the memory of a portfolio of properties. The caller calls release afterwards.
+func (s *Server) beginPortfolio(ctx context.Context, c *call, of sqlstore.Reach) (release func(), err error) {
+	total, err := s.config.Store.CountReachable(ctx, of)
 	switch {
 	case err != nil:
 		return nil, asStoreError(err)

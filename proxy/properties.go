@@ -81,8 +81,12 @@ type listMeta struct {
 
 // serveProperties answers /v1/properties.
 func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
-	properties, total, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(),
-		c.params.IncludeArchived, c.params.Limit, c.params.Offset)
+	reach := sqlstore.Reach{PersonID: c.grant.Key.PersonID, WorkspaceID: c.grant.WorkspaceID(), Archived: c.params.IncludeArchived}
+	total, err := s.config.Store.CountReachable(ctx, reach)
+	if err != nil {
+		return reply{}, asStoreError(err)
+	}
+	properties, err := s.config.Store.ReachableProperties(ctx, reach, c.params.Limit, c.params.Offset)
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}

@@ -48,7 +48,10 @@ func benchmarkServing(b *testing.B, url string) {
 	b.Run("ReachableProperties", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if page, total, err := f.ReachableProperties(f.ctx, p.ID, "", false, 50, 0); err != nil || len(page) != 50 || total != workspaces*properties {
+			if page, err := f.ReachableProperties(f.ctx, Reach{PersonID: p.ID}, 50, 0); err != nil || len(page) != 50 {
+				b.Fatal(len(page), err)
+			}
+			if total, err := f.CountReachable(f.ctx, Reach{PersonID: p.ID}); err != nil || total != workspaces*properties {
 				b.Fatal(total, err)
 			}
 		}

@@ -120,9 +120,9 @@ func testReachable(t *testing.T, f *fixture) {
 			DisplayName: name}))(t)
 	}
 	all := func(workspaceID string, archived bool, limit, offset int) ([]string, int) {
-		page, total, err := f.ReachableProperties(f.ctx, p.ID, workspaceID, archived, limit, offset)
-		wantNil(t, err)
-		return names(page, func(p Property) string { return p.DisplayName }), total
+		reach := Reach{PersonID: p.ID, WorkspaceID: workspaceID, Archived: archived}
+		page := value(f.ReachableProperties(f.ctx, reach, limit, offset))(t)
+		return names(page, func(p Property) string { return p.DisplayName }), value(f.CountReachable(f.ctx, reach))(t)
 	}
 	// Equal names are ordered by id; "ab" was added before "AB".
 	sorted[5], sorted[6] = sorted[6], sorted[5]

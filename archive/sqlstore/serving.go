@@ -139,17 +139,27 @@ func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, refer
 	return properties, nil
 }
 
-// ReachableProperties returns a page of the distinct properties that the person can reach, and their total. They are ordered by
-// display name in lower case, compared by bytes, then by id. A workspaceID restricts them to that workspace.
-func (s *Store) ReachableProperties(ctx context.Context, personID, workspaceID string, includeArchived bool,
-	limit, offset int) (page []Property, total int, err error) {
-	total, err = one(ctx, s.listings, scalar[int], countReachable, personID, workspaceID, includeArchived)
+// A Reach selects the distinct properties that a person can reach.
+type Reach struct {
+	PersonID    string
+	WorkspaceID string // only those of this workspace; empty: of any
+	Archived    bool   // archived ones, too
+}
+
+// CountReachable returns how many properties r selects.
+func (s *Store) CountReachable(ctx context.Context, r Reach) (int, error) {
+	n, err := one(ctx, s.listings, scalar[int], countReachable, r.PersonID, r.WorkspaceID, r.Archived)
 	if err != nil {
-		return nil, 0, fmt.Errorf("count the properties of person %s: %w", personID, err)
+		return 0, fmt.Errorf("count the properties of person %s: %w", r.PersonID, err)
 	}
-	page, err = all(ctx, s.listings, scanProperty, pageReachable, personID, workspaceID, includeArchived, limit, offset)
+	return n, nil
+}
+
+// ReachableProperties returns a page of the properties that r selects. They are ordered by display name in lower case, compared by bytes, then by id.
+func (s *Store) ReachableProperties(ctx context.Context, r Reach, limit, offset int) ([]Property, error) {
+	page, err := all(ctx, s.listings, scanProperty, pageReachable, r.PersonID, r.WorkspaceID, r.Archived, limit, offset)
 	if err != nil {
-		return nil, 0, fmt.Errorf("list the properties of person %s: %w", personID, err)
+		return nil, fmt.Errorf("list the properties of person %s: %w", r.PersonID, err)
 	}
-	return page, total, nil
+	return page, nil
 }

@@ -18,9 +18,9 @@ func testShares(t *testing.T, f *fixture) {
 
 	reached := func(person Person, workspace string) []string {
 		t.Helper()
-		page, total, err := f.ReachableProperties(f.ctx, person.ID, workspace, false, 50, 0)
-		wantNil(t, err)
-		equal(t, total, len(page))
+		reach := Reach{PersonID: person.ID, WorkspaceID: workspace}
+		page := value(f.ReachableProperties(f.ctx, reach, 50, 0))(t)
+		equal(t, value(f.CountReachable(f.ctx, reach))(t), len(page))
 		sites := names(page, func(p Property) string { return p.Site })
 		for _, property := range []Property{shop, blog} {
 			found := value(f.FindProperties(f.ctx, person.ID, workspace, property.Host))(t)

@@ -144,11 +144,11 @@ func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlstore.APIKey, text string) string {
 	base := c.BaseURL.Or(c.Listen.URL())
 	tries := console.Curl(base+"/v1/me", text)
-	workspace := ""
+	reach := sqlstore.Reach{PersonID: key.PersonID}
 	if key.Workspace != nil {
-		workspace = key.Workspace.ID
+		reach.WorkspaceID = key.Workspace.ID
 	}
-	reached, _, err := store.ReachableProperties(ctx, key.PersonID, workspace, false, 1, 0)
+	reached, err := store.ReachableProperties(ctx, reach, 1, 0)
 	if err == nil && len(reached) > 0 && slices.Contains(key.Scopes, "performance:read") {
 		tries += "\n" + console.Curl(base+"/v1/properties/"+reached[0].ID+"/summary", text)
 	}
