@@ -263,12 +263,9 @@ func TestScriptIsSentAgainAfterRedisLosesIt(t *testing.T) {
 }
 
 func TestClusterIsDownWhileANodeIsMissing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a cluster takes two seconds to start, and again to recover")
-	}
 	t.Parallel()
-	avoidHourEnd(t)
 	cluster := redistest.Cluster(t)
+	avoidHourEnd(t)
 	s := startRedisBudget(t, cluster.URL(), redisOptions{patient: true})
 	accounts := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	admitAll := func(n int) {

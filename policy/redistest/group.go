@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"sara/policy/redisconn"
 )
 
 // A Group is a cluster, or a master with its sentinel.
@@ -17,7 +19,21 @@ type Group struct {
 // URL returns the group's URL for redisconn.Open.
 func (g *Group) URL() string { return g.url }
 
-// Cluster starts a cluster of three masters without replicas, which serves nothing while one of them is down.
+// Client returns a client of the group, as Open does.
+func (g *Group) Client() redisconn.Client {
+	tb := g.Nodes[0].tb
+	tb.Helper()
+	return Open(tb, g.url)
+}
+
+// OnBoth runs a test on one server and, unless tests are short, on a cluster.
+func OnBoth(t *testing.T, test func(t *testing.T, connect func() redisconn.Client)) {
+	t.Run("on one Redis", func(t *testing.T) { test(t, Single(t).Client) })
+	t.Run("on a cluster", func(t *testing.T) { test(t, Cluster(t).Client) })
+}
+
+// Cluster starts a cluster of three masters without replicas, which serves nothing while one of them is down. If tests are short, it skips
+// this one.
 func Cluster(tb testing.TB) *Group {
 	tb.Helper()
 	return StartCluster(tb)()
@@ -27,6 +43,9 @@ func Cluster(tb testing.TB) *Group {
 // settings, so a test does something else in the meantime and then calls wait, on the goroutine of tb.
 func StartCluster(tb testing.TB) (wait func() *Group) {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("a cluster takes two seconds to start")
+	}
 	const masters, slots = 3, 16384
 	g := &Group{}
 	query := url.Values{}

@@ -52,12 +52,9 @@ func TestFrozenServerRepliesOnlyAfterThaw(t *testing.T) {
 }
 
 func TestClusterServesAllSlotsOnThreeMasters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a cluster takes two seconds to start")
-	}
 	t.Parallel()
 	cluster := redistest.Cluster(t)
-	client := redistest.Open(t, cluster.URL())
+	client := cluster.Client()
 	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		if err := client.Set(t.Context(), key, key, 0).Err(); err != nil {
 			t.Fatal(err)
@@ -73,7 +70,7 @@ func TestClusterServesAllSlotsOnThreeMasters(t *testing.T) {
 func TestSentinelFindsItsMaster(t *testing.T) {
 	t.Parallel()
 	group := redistest.Sentinel(t)
-	client := redistest.Open(t, group.URL())
+	client := group.Client()
 	if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -46,37 +46,31 @@ func wantAtHand(t *testing.T, r *replica, shared bool, days int, last translate.
 
 func TestAtHandLooksIntoRedisOnlyIfMemoryHasNoCopy(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) func() redisconn.Client{"one Redis": onSingle, "a cluster": onCluster} {
-		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name == "a cluster" {
-				t.Skip("a cluster takes two seconds to start")
-			}
-			connect, clock := start(t), newClock()
-			client := connect()
-			here, there := newReplica(t, client, clock), newReplica(t, connect(), clock)
-			today := translate.NewDate(2026, 11, 18)
-			now, before := seriesQuery(today), seriesQuery(today-1)
-			wantAtHand(t, here, true, 0, 0, now, before)
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		client, clock := connect(), newClock()
+		here, there := newReplica(t, client, clock), newReplica(t, connect(), clock)
+		today := translate.NewDate(2026, 11, 18)
+		now, before := seriesQuery(today), seriesQuery(today-1)
+		wantAtHand(t, here, true, 0, 0, now, before)
 
-			there.do(t, answering(seriesRows(t, today-1, 5)).request("p", before), Filled)
-			there.settle()
-			wantAtHand(t, here, false, 0, 0, now, before)
-			wantAtHand(t, here, true, 5, today-1, now, before) // the window of the day before
-			wantAtHand(t, here, false, 5, today-1, now, before)
+		there.do(t, answering(seriesRows(t, today-1, 5)).request("p", before), Filled)
+		there.settle()
+		wantAtHand(t, here, false, 0, 0, now, before)
+		wantAtHand(t, here, true, 5, today-1, now, before) // the window of the day before
+		wantAtHand(t, here, false, 5, today-1, now, before)
 
-			clock.advance(time.Minute)
-			there.do(t, answering(seriesRows(t, today, 7)).request("p", now), Filled)
-			there.settle()
-			trips := new(roundTrips)
-			client.AddHook(trips)
-			wantAtHand(t, here, true, 5, today-1, now, before)
-			if n := trips.trips.Load(); n != 0 {
-				t.Errorf("%d round trips although memory has a copy", n)
-			}
-			wantAtHand(t, there, true, 7, today, now, before) // the newest
-			wantAtHand(t, newReplica(t, connect(), clock), true, 7, today, now, before)
-		})
-	}
+		clock.advance(time.Minute)
+		there.do(t, answering(seriesRows(t, today, 7)).request("p", now), Filled)
+		there.settle()
+		trips := new(roundTrips)
+		client.AddHook(trips)
+		wantAtHand(t, here, true, 5, today-1, now, before)
+		if n := trips.trips.Load(); n != 0 {
+			t.Errorf("%d round trips although memory has a copy", n)
+		}
+		wantAtHand(t, there, true, 7, today, now, before) // the newest
+		wantAtHand(t, newReplica(t, connect(), clock), true, 7, today, now, before)
+	})
 }
 
 func TestAtHandIsAtMostADayOld(t *testing.T) {
@@ -109,7 +103,7 @@ func TestAtHandWithoutRedisIsNoError(t *testing.T) {
 
 // A copy of the query beside a request is read in the round trip that looks for its rows, and only then.
 func TestBesideComesAlongFromRedis(t *testing.T) {
-	connect, clock := onSingle(t), newClock()
+	connect, clock := redistest.Single(t).Client, newClock()
 	day := translate.NewDate(2026, 11, 18)
 	series := seriesQuery(day)
 	rows := answering(rowsOf(t, 3))

@@ -198,36 +198,30 @@ func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 // in another. A cluster takes one more for the index. A copy takes one command.
 func TestMissTakesTwoCommands(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []struct {
-		name            string
-		start           func(t *testing.T) (client func() redisconn.Client)
-		commands, trips int64
-	}{{"on one Redis", onSingle, 2, 2}, {"on a cluster", onCluster, 3, 3}} {
-		t.Run(kind.name, func(t *testing.T) {
-			if testing.Short() && kind.name == "on a cluster" {
-				t.Skip("a cluster takes two seconds to start")
-			}
-			connect, clock := kind.start(t), newClock()
-			client := connect()
-			c := newReplica(t, client, clock)
-			upstream := answering(rowsOf(t, 3))
-			c.do(t, upstream.request("p", narrow("first")), Filled) // loads the scripts, and looks at the memory
-			c.settle()
-			counted := &roundTrips{}
-			client.AddHook(counted)
-			c.do(t, upstream.request("p", narrow("a")), Filled)
-			c.settle()
-			if commands, trips := counted.commands.Load(), counted.trips.Load(); commands != kind.commands || trips != kind.trips {
-				t.Errorf("%d commands in %d round trips, want %d in %d", commands, trips, kind.commands, kind.trips)
-			}
-			client, counted = connect(), &roundTrips{}
-			other := newReplica(t, client, clock)
-			other.do(t, upstream.request("p", narrow("first")), HitShared) // connects
-			client.AddHook(counted)
-			other.do(t, upstream.request("p", narrow("a")), HitShared)
-			if commands, trips := counted.commands.Load(), counted.trips.Load(); commands != 1 || trips != 1 {
-				t.Errorf("a copy: %d commands in %d round trips, want 1", commands, trips)
-			}
-		})
-	}
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		client, clock := connect(), newClock()
+		want := int64(2)
+		if redisconn.IsCluster(client) {
+			want = 3
+		}
+		c := newReplica(t, client, clock)
+		upstream := answering(rowsOf(t, 3))
+		c.do(t, upstream.request("p", narrow("first")), Filled) // loads the scripts, and looks at the memory
+		c.settle()
+		counted := &roundTrips{}
+		client.AddHook(counted)
+		c.do(t, upstream.request("p", narrow("a")), Filled)
+		c.settle()
+		if commands, trips := counted.commands.Load(), counted.trips.Load(); commands != want || trips != want {
+			t.Errorf("%d commands in %d round trips, want %d in %d", commands, trips, want, want)
+		}
+		client, counted = connect(), &roundTrips{}
+		other := newReplica(t, client, clock)
+		other.do(t, upstream.request("p", narrow("first")), HitShared) // connects
+		client.AddHook(counted)
+		other.do(t, upstream.request("p", narrow("a")), HitShared)
+		if commands, trips := counted.commands.Load(), counted.trips.Load(); commands != 1 || trips != 1 {
+			t.Errorf("a copy: %d commands in %d round trips, want 1", commands, trips)
+		}
+	})
 }

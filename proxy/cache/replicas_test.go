@@ -76,7 +76,7 @@ func twoReplicas(t *testing.T, client func() redisconn.Client, waiting *sync.Wai
 
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, client func() redisconn.Client) {
+	redistest.OnBoth(t, func(t *testing.T, client func() redisconn.Client) {
 		for name, test := range map[string]func(*testing.T, func() redisconn.Client){
 			"coalesce fills": coalesceFills, "share a failure": shareFailure,
 			"retry after an unshared error": retryAfterUnsharedError,
@@ -316,7 +316,7 @@ func TestCloseReleasesTheLease(t *testing.T) {
 // A fill for which a replica has no memory is left to the other: all waiters of that replica get the refusal, and none of them
 // tries itself.
 func TestAFillWithoutMemoryIsLeftToAnotherReplica(t *testing.T) {
-	client := onSingle(t)
+	client := redistest.Single(t).Client
 	var waiting sync.WaitGroup
 	_, replicas := twoReplicas(t, client, &waiting)
 	full := errors.New("no memory")
@@ -353,7 +353,7 @@ func TestAFillWithoutMemoryIsLeftToAnotherReplica(t *testing.T) {
 
 // A lease that no replica has taken does not stop fills: it never expires, or has another type.
 func TestForeignLeaseDelaysAFillOnce(t *testing.T) {
-	client := onSingle(t)()
+	client := redistest.Single(t).Client()
 	c, upstream := newReplica(t, client, newClock()), answering(rowsOf(t, 3))
 	c.redis.limits.held = 50 * time.Millisecond
 	for name, plant := range map[string]func(key string) error{
@@ -375,7 +375,7 @@ func TestForeignLeaseDelaysAFillOnce(t *testing.T) {
 // A stranger publishes events: garbage, the failure of a fill that did not fail, and its end before the actual end. The waiting replica
 // asks again, and gets the rows.
 func TestForeignEventsChangeNoOutcome(t *testing.T) {
-	clock, connect := newClock(), onSingle(t)
+	clock, connect := newClock(), redistest.Single(t).Client
 	client := connect()
 	one, other := newReplica(t, client, clock), newReplica(t, connect(), clock)
 	awaitSubscriptions(t, []*replica{one, other})

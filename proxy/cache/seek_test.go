@@ -62,7 +62,7 @@ func (g *gate) pass(calls int) {
 // Requests that arrive while others look into Redis share a look. Each gets its own rows, whether the server knows the script or not.
 func TestSeeksShareRoundTrips(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
 		t.Run("that knows the script", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, true) })
 		t.Run("that does not", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, false) })
 	})

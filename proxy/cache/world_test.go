@@ -16,7 +16,6 @@ import (
 
 	"sara/policy/keyring"
 	"sara/policy/redisconn"
-	"sara/policy/redistest"
 	"sara/proxy/redisrows"
 	"sara/translate"
 )
@@ -138,26 +137,6 @@ func (r *replica) metric(tb testing.TB, name, label string) float64 {
 
 // settle waits until all fills have finished and published.
 func (r *replica) settle() { r.flights.running.Wait() }
-
-func onSingle(t *testing.T) (client func() redisconn.Client) {
-	return redistest.Single(t).Client
-}
-
-func onCluster(t *testing.T) (client func() redisconn.Client) {
-	cluster := redistest.Cluster(t)
-	return func() redisconn.Client { return redistest.Open(t, cluster.URL()) }
-}
-
-// onBoth runs a test on one Redis and on a cluster.
-func onBoth(t *testing.T, test func(t *testing.T, client func() redisconn.Client)) {
-	t.Run("on one Redis", func(t *testing.T) { test(t, onSingle(t)) })
-	t.Run("on a cluster", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("a cluster takes two seconds to start")
-		}
-		test(t, onCluster(t))
-	})
-}
 
 // rowsOf returns n rows.
 func rowsOf(tb testing.TB, n int) *translate.Rows {

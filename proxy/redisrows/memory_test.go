@@ -82,16 +82,13 @@ func TestRowsAreShedBeforeMemoryIsFull(t *testing.T) {
 // In a cluster, the master that is full makes rows go, wherever the oldest ones are.
 func TestRowsAreShedForOneFullMaster(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a cluster takes two seconds to start")
-	}
 	cluster := redistest.Cluster(t)
 	for _, node := range cluster.Nodes {
 		if err := node.Client().ConfigSet(t.Context(), "maxmemory", "16mb").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	client := redistest.Open(t, cluster.URL())
+	client := cluster.Client()
 	s, _ := newStore(t, Config{Rows: client})
 	for n := range 400 {
 		s.put(t, fmt.Sprint("account ", n%8), rowKey(n), 100<<10)

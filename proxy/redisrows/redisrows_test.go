@@ -19,7 +19,8 @@ const kb8 = 7<<10 - 1
 
 func TestRowsStayWithinTheirBounds(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, client redisconn.Client) {
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		client := connect()
 		s, registry := newStore(t, Config{Rows: client, Bytes: 4 * 4 * 8 << 10}) // sixteen rows, four of an account
 		all := keys(40)
 		for n := range 6 {
@@ -47,7 +48,8 @@ func TestRowsStayWithinTheirBounds(t *testing.T) {
 
 func TestRowThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, client redisconn.Client) {
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		client := connect()
 		s, registry := newStore(t, Config{Rows: client, Bytes: 64 << 10})
 		key := rowKey(1)
 		next, stop := iter.Pull(redisconn.Subscribe(t.Context(), client, "events"))
@@ -146,7 +148,8 @@ func TestIndexRecoversFromLoss(t *testing.T) {
 // The index and the rows agree after any sequence of writes, with a model as the reference.
 func TestIndexAgreesWithItsRows(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, client redisconn.Client) {
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		client := connect()
 		s, _ := newStore(t, Config{Rows: client, Bytes: 256 << 10})
 		random := rand.New(rand.NewPCG(1, 2))
 		all := keys(60)

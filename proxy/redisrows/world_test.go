@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/policy/redisconn"
-	"sara/policy/redistest"
 )
 
 const lifetime = 24 * time.Hour
@@ -99,15 +98,4 @@ func value(t *testing.T, registry *prometheus.Registry, name, label string) floa
 		}
 	}
 	return -1
-}
-
-// onBoth runs a test on one Redis and on a cluster. flush empties it.
-func onBoth(t *testing.T, test func(t *testing.T, client redisconn.Client)) {
-	t.Run("on one Redis", func(t *testing.T) { test(t, redistest.Single(t).Client()) })
-	t.Run("on a cluster", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("a cluster takes two seconds to start")
-		}
-		test(t, redistest.Open(t, redistest.Cluster(t).URL()))
-	})
 }

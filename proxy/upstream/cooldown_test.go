@@ -18,17 +18,6 @@ import (
 	"sara/policy/redistest"
 )
 
-// onRedis runs a test on one server and on a cluster.
-func onRedis(t *testing.T, test func(t *testing.T, client redisconn.Client)) {
-	t.Run("single", func(t *testing.T) { test(t, redistest.Single(t).Client()) })
-	t.Run("cluster", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("Redis takes two seconds to form a cluster")
-		}
-		test(t, redistest.Open(t, redistest.Cluster(t).URL()))
-	})
-}
-
 func testKeys() *keyring.Keyring {
 	keys, err := keyring.New(make([]byte, keyring.KeySize))
 	if err != nil {
@@ -44,7 +33,8 @@ func replica(clock *settable, client redisconn.Client) *cooldowns {
 
 func TestReplicasShareCooldowns(t *testing.T) {
 	t.Parallel() // with TestSlowAttemptIsRetried, which waits too
-	onRedis(t, func(t *testing.T, client redisconn.Client) {
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		client := connect()
 		clock := new(settable)
 		clock.advance(time.Hour)
 		one, other := replica(clock, client), replica(clock, client)
@@ -77,7 +67,8 @@ func TestReplicasShareCooldowns(t *testing.T) {
 // Each replica has its own calls in flight: one may be refused for the rate while another is refused for the load quota.
 func TestShorterCooldownOfAnotherReplicaDoesNotShorten(t *testing.T) {
 	t.Parallel()
-	onRedis(t, func(t *testing.T, client redisconn.Client) {
+	redistest.OnBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		client := connect()
 		clock := new(settable)
 		one, other, third := replica(clock, client), replica(clock, client), replica(clock, client)
 		want := func(left time.Duration) {

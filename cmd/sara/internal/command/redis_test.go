@@ -167,9 +167,6 @@ func TestCacheSharesTheClientOfTheSameURL(t *testing.T) {
 // Each of the two URLs may be that of a single server, of a Sentinel or of a cluster. On a busy machine the first connection takes
 // longer than a step may, so that each is tried until it works.
 func TestRedisFormsMix(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a cluster takes two seconds to start")
-	}
 	t.Parallel()
 	waitForCluster, sentinel, single := redistest.StartCluster(t), redistest.Sentinel(t), redistest.Single(t)
 	cluster := waitForCluster()
