@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,12 +29,25 @@ type Endpoint struct {
 }
 
 func dateParams() []Param {
+	preset := choice(paramDateRange, DefaultPreset, Presets(), "Relative range, ending at the anchor: two days before today, "+
+		"in Pacific time.", func(p *Params, s string) { p.preset = s })
+	return append([]Param{preset}, dates("First day of an exact range; goes with end_date.",
+		"Last day of an exact range; a day after the anchor is moved back to it, with a note.")...)
+}
+
+// dates declares a first and a last day, by their descriptions.
+func dates(first, last string) []Param {
 	return []Param{
-		choice(paramDateRange, DefaultPreset, Presets(), "Relative range, ending at the anchor: two days before today, "+
-			"in Pacific time.", func(p *Params, s string) { p.preset = s }),
-		date("start_date", "First day of an exact range; goes with end_date.", func(p *Params, d Date) { p.From = &d }),
-		date("end_date", "Last day of an exact range; a day after the anchor is moved back to it, with a note.",
-			func(p *Params, d Date) { p.To = &d }),
+		date("start_date", first, func(p *Params, d Date) { p.From = &d }),
+		date("end_date", last, func(p *Params, d Date) { p.To = &d }),
+	}
+}
+
+// page declares which rows of a list to return: usual and most are the default and the bound of their number.
+func page(usual, most int) []Param {
+	return []Param{
+		integer("limit", usual, 1, most, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
+		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }),
 	}
 }
 
@@ -61,12 +75,10 @@ func compareParam() Param {
 
 // Portfolio returns the parameters of /v1/portfolio.
 func Portfolio() Endpoint {
-	return Endpoint{Params: append(dateParams(), compareParam(),
-		choice("order_by", DefaultOrder, portfolioOrders(),
-			"What to sort by; a leading minus sorts in descending order. Ties are in the order of the names, "+
-				"and properties without figures come last, in either direction.", func(p *Params, s string) { p.Order = parseOrder(s) }),
-		integer("limit", 50, 1, maxPortfolioLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
-		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }))}
+	order := choice("order_by", DefaultOrder, portfolioOrders(),
+		"What to sort by; a leading minus sorts in descending order. Ties are in the order of the names, "+
+			"and properties without figures come last, in either direction.", func(p *Params, s string) { p.Order = parseOrder(s) })
+	return Endpoint{Params: slices.Concat(dateParams(), []Param{compareParam(), order}, page(50, maxPortfolioLimit))}
 }
 
 // Timeseries returns the parameters of /timeseries.
@@ -93,27 +105,18 @@ func Movers() Endpoint {
 
 // Properties returns the parameters of /v1/properties.
 func Properties() Endpoint {
-	return Endpoint{Params: []Param{
-		integer("limit", 50, 1, maxPropertiesLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
-		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }),
-		boolean("include_archived", "List archived properties too.", func(p *Params, b bool) { p.IncludeArchived = b }),
-	}}
+	return Endpoint{Params: append(page(50, maxPropertiesLimit),
+		boolean("include_archived", "List archived properties too.", func(p *Params, b bool) { p.IncludeArchived = b }))}
 }
 
 // Annotations returns the parameters of /annotations.
 func Annotations() Endpoint {
-	return Endpoint{Params: []Param{
-		date("start_date", "First day to list.", func(p *Params, d Date) { p.From = &d }),
-		date("end_date", "Last day to list.", func(p *Params, d Date) { p.To = &d }),
-	}}
+	return Endpoint{Params: dates("First day to list.", "Last day to list.")}
 }
 
 // KnownEvents returns the parameters of /v1/anomalies.
 func KnownEvents() Endpoint {
-	return Endpoint{Params: []Param{
-		date("start_date", "Only events that had not ended before this day.", func(p *Params, d Date) { p.From = &d }),
-		date("end_date", "Only events that began by this day.", func(p *Params, d Date) { p.To = &d }),
-	}}
+	return Endpoint{Params: dates("Only events that had not ended before this day.", "Only events that began by this day.")}
 }
 
 // Indexing returns the parameters of /indexing.
@@ -138,7 +141,7 @@ func IndexedURLs() Endpoint {
 	for _, b := range Buckets() {
 		names = append(names, b.String())
 	}
-	return Endpoint{Params: []Param{
+	return Endpoint{Params: append([]Param{
 		choice("bucket", "", names, "Only URLs of this bucket.", func(p *Params, s string) { p.Bucket = parseBucket(s) }),
 		text("coverage_state", "Only URLs with this label of Search Console, exactly as the breakdown of /indexing shows it.",
 			func(p *Params, s string) { p.CoverageState = s }),
@@ -149,7 +152,5 @@ func IndexedURLs() Endpoint {
 		choice("sort", "importance", URLOrders(), "What to sort by; importance is search traffic. Ties are in ascending order of the "+
 			"URL, and URLs without a value come last, in either direction.", func(p *Params, s string) { p.Order.By = s }),
 		choice("dir", "desc", []string{"asc", "desc"}, "The direction.", func(p *Params, s string) { p.Order.Descending = s == "desc" }),
-		integer("limit", 100, 1, maxURLsLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
-		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }),
-	}}
+	}, page(100, maxURLsLimit)...)}
 }
