@@ -170,8 +170,10 @@ func (g *Gateway) ChargedQuery(ctx context.Context, t Target, q translate.Query,
 
 // refusal answers from the cooldown and the negative cache; nil lets the query pass.
 func (g *Gateway) refusal(ctx context.Context, t Target) error {
-	if _, err := g.cooldown(ctx, t); err != nil {
-		return err
+	if left, cooling := g.cooldowns.left(ctx, t); cooling != nil {
+		refusal := *cooling
+		refusal.RetryAfter = left
+		return &refusal
 	}
 	if _, _, ok := g.forbidden.get(t.PropertyID, g.now()); ok {
 		return &Error{Kind: Forbidden, Message: "it refused the account within the last minute"}
@@ -217,21 +219,6 @@ func readRows(reader *translate.RowsReader, body io.Reader, q translate.Query) (
 		return nil, &Error{Kind: Unavailable, Status: http.StatusOK, Message: "malformed answer: " + err.Error()}
 	}
 	return rows, nil
-}
-
-// Cooldown returns the remaining cooldown of a site, and the refusal with that RetryAfter; 0 and nil if there is none.
-func (g *Gateway) Cooldown(ctx context.Context, site string) (left time.Duration, err error) {
-	return g.cooldown(ctx, Target{Site: site})
-}
-
-func (g *Gateway) cooldown(ctx context.Context, t Target) (left time.Duration, err error) {
-	left, refusal := g.cooldowns.left(ctx, t)
-	if refusal == nil {
-		return 0, nil
-	}
-	again := *refusal
-	again.RetryAfter = left
-	return left, &again
 }
 
 // CooldownKey returns the key of a site's cooldown in Redis; "" if cooldowns are not shared.

@@ -2,16 +2,17 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy/keyring"
 	"sara/policy/redistest"
 	"sara/proxy/cache"
 	"sara/proxy/upstream"
+	"sara/translate"
 )
 
 // The errors of the gateway's steps with Redis are counted where the response cache counts its own.
@@ -22,7 +23,7 @@ func TestGatewayCountsRedisErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gateway, err := OpenGateway(settings.Upstream{}, upstream.Config{Connections: new(sqlstore.Store), Redis: server.Client(),
+	gateway, err := OpenGateway(settings.Upstream{}, upstream.Config{Connections: noConnections{}, Redis: server.Client(),
 		Keyring: keys, Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +35,10 @@ func TestGatewayCountsRedisErrors(t *testing.T) {
 	}
 	defer responses.Close()
 	server.Kill()
-	if left, err := gateway.Cooldown(context.Background(), "sc-domain:example.com"); left != 0 || err != nil {
-		t.Errorf("%v left, %v", left, err)
+	target, day := upstream.Target{Site: "sc-domain:example.com"}, translate.NewDate(2026, 11, 1)
+	_, err = gateway.Query(t.Context(), target, translate.DayQuery(target.Site, translate.ByDevice, day, 10))
+	if !errors.Is(err, errNoConnection) {
+		t.Error(err)
 	}
 	families, err := registry.Gather()
 	if err != nil {
@@ -53,3 +56,11 @@ func TestGatewayCountsRedisErrors(t *testing.T) {
 }
 
 type noErrors struct{ cache.ErrorCodec }
+
+type noConnections struct{ upstream.Connections }
+
+var errNoConnection = errors.New("there is no connection")
+
+func (noConnections) Credentials(context.Context, string) ([]byte, error) {
+	return nil, errNoConnection
+}
