@@ -105,11 +105,7 @@ func (t *traits) readMetadata(s *scanner) error {
 	if s.next() != '{' {
 		return s.skip()
 	}
-	return s.list('{', '}', func() error {
-		name, err := s.name()
-		if err != nil {
-			return err
-		}
+	return s.object(func(name string) error {
 		if name != "firstIncompleteDate" && name != "first_incomplete_date" || s.next() != '"' {
 			return s.skip()
 		}
@@ -158,11 +154,7 @@ func (r *Rows) readRow(w *bodyWindow) error {
 	var m Metrics
 	var key rowKey
 	s, seen := &w.scanner, 0
-	err := s.list('{', '}', func() error {
-		name, err := s.name()
-		if err != nil {
-			return err
-		}
+	err := s.object(func(name string) error {
 		member, err := s.rowMember(name, &key, &m)
 		if seen&member != 0 {
 			err = errors.New("it is there twice")

@@ -52,19 +52,23 @@ func (s *scanner) accept(c byte) bool {
 	return true
 }
 
-// list reads a JSON object or array, calling element for each element.
-func (s *scanner) list(open, end byte, element func() error) error {
-	if !s.accept(open) {
+// object reads a JSON object. For each member, it reads the name and the colon, and calls member to read the value.
+func (s *scanner) object(member func(name string) error) error {
+	if !s.accept('{') {
 		return ErrSyntax
 	}
-	if s.accept(end) {
+	if s.accept('}') {
 		return nil
 	}
 	for {
-		if err := element(); err != nil {
+		name, err := s.name()
+		if err != nil {
 			return err
 		}
-		if s.accept(end) {
+		if err := member(name); err != nil {
+			return err
+		}
+		if s.accept('}') {
 			return nil
 		}
 		if !s.accept(',') {
