@@ -25,7 +25,7 @@ const (
 
 // connectionLimit returns how many connections may be open under a memory limit; 0 is none.
 func connectionLimit(memoryLimit int64) int {
-	return int(min(max(cmp.Or(memoryLimit, assumedMemory)/8/connectionBytes, minConnections), maxConnections))
+	return int(min(memoryShare(memoryLimit, 8, minConnections*connectionBytes)/connectionBytes, maxConnections))
 }
 
 // connections are the open connections of a server. Opening and closing one takes a lock; a request on one does not.

@@ -28,7 +28,12 @@ const (
 // FillBytes returns the bytes that the upstream answers in flight may hold together under a memory limit: a quarter of it. A
 // limit of 0 is none.
 func FillBytes(memoryLimit int64) int64 {
-	return max(cmp.Or(memoryLimit, assumedMemory)/4, leastFillBytes)
+	return memoryShare(memoryLimit, 4, leastFillBytes)
+}
+
+// memoryShare returns one of equal parts of a memory limit, or least if that is more. A limit of 0 is none.
+func memoryShare(limit, parts, least int64) int64 {
+	return max(cmp.Or(limit, assumedMemory)/parts, least)
 }
 
 func newFills(c *Config) (*fillbudget.Budget, error) {

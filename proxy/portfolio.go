@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ const (
 // for fills while it holds its own.
 func newPortfolios(c *Config) (*fillbudget.Budget, error) {
 	const least = 1 << 20
-	return fillbudget.New(fillbudget.Config{Bytes: max(cmp.Or(c.MemoryLimit, assumedMemory)/8, least), PerAccount: portfoliosPerAccount,
+	return fillbudget.New(fillbudget.Config{Bytes: memoryShare(c.MemoryLimit, 8, least), PerAccount: portfoliosPerAccount,
 		Patience: c.FillPatience})
 }
 

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"net"
 	"slices"
 	"sync"
@@ -15,7 +14,7 @@ const leastSendingBytes = 8 << 20
 
 // sendingLimit returns how many bytes the long answers that are being sent may take up under a memory limit: a sixteenth of it; 0 is none.
 func sendingLimit(memoryLimit int64) int64 {
-	return max(cmp.Or(memoryLimit, assumedMemory)/16, leastSendingBytes)
+	return memoryShare(memoryLimit, 16, leastSendingBytes)
 }
 
 // sendings are the long answers that are being sent. A client that reads slowly, or not at all, keeps its answer in memory for up to
