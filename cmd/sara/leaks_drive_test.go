@@ -87,7 +87,7 @@ func (w *markedWorld) upstreamFails(base, key string) {
 			w.T.Fatal(err)
 		}
 		for _, slug := range []string{"shop", "prefix"} {
-			w.ask("an answer", http.MethodGet, fmt.Sprintf("%s/v1/properties/%s/queries?limit=%d&date_range=last_7d", base, slug, i+10), bearer(key))
+			w.get("an answer", fmt.Sprintf("%s/v1/properties/%s/queries?limit=%d&date_range=last_7d", base, slug, i+10), bearer(key))
 		}
 	}
 	w.Fails(command.ExitError, []string{"connection", "add", "Web", "--name", "late",
@@ -99,15 +99,15 @@ func (w *markedWorld) upstreamFails(base, key string) {
 
 // readAdmin reads all that the admin listener serves.
 func (w *markedWorld) readAdmin(admin string) {
-	w.ask("the metrics", http.MethodGet, admin+"/metrics", nil)
-	w.ask("an answer", http.MethodGet, admin+"/readyz", http.Header{"Accept": {"application/json"}})
+	w.get("the metrics", admin+"/metrics", nil)
+	w.get("an answer", admin+"/readyz", http.Header{"Accept": {"application/json"}})
 	var readers sync.WaitGroup
 	var mu sync.Mutex // guards the evidence
 	for _, profile := range []string{"", "cmdline", "heap", "heap?debug=1", "allocs", "goroutine", "goroutine?debug=1", "goroutine?debug=2",
 		"block?debug=1", "mutex?debug=1", "threadcreate?debug=1", "symbol", "profile?seconds=1", "trace?seconds=1"} {
 		readers.Go(func() {
 			one := markedWorld{CLI: w.CLI, seen: make(clitest.Evidence)}
-			one.ask("a profile", http.MethodGet, admin+"/debug/pprof/"+profile, nil)
+			one.get("a profile", admin+"/debug/pprof/"+profile, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			w.seen.Add("a profile", string(one.seen["a profile"]))
@@ -119,11 +119,11 @@ func (w *markedWorld) readAdmin(admin string) {
 // backendsFail takes away what the server needs, one after the other.
 func (w *markedWorld) backendsFail(base, admin, key string) {
 	asks := func() {
-		w.ask("an answer", http.MethodGet, base+"/v1/properties/shop/queries?start_date=2020-01-01&end_date=2020-01-31", bearer(key)) // of the archive
-		w.ask("an answer", http.MethodGet, base+"/v1/properties/shop/brand-terms", bearer(key))
-		w.ask("an answer", http.MethodGet, base+"/v1/me", bearer(w.mark("a wrong key", strings.Repeat("x", 5)+key)))
-		w.ask("an answer", http.MethodGet, admin+"/readyz", http.Header{"Accept": {"application/json"}})
-		w.ask("the metrics", http.MethodGet, admin+"/metrics", nil)
+		w.get("an answer", base+"/v1/properties/shop/queries?start_date=2020-01-01&end_date=2020-01-31", bearer(key)) // of the archive
+		w.get("an answer", base+"/v1/properties/shop/brand-terms", bearer(key))
+		w.get("an answer", base+"/v1/me", bearer(w.mark("a wrong key", strings.Repeat("x", 5)+key)))
+		w.get("an answer", admin+"/readyz", http.Header{"Accept": {"application/json"}})
+		w.get("the metrics", admin+"/metrics", nil)
 	}
 	asks()
 	w.rows.Kill()

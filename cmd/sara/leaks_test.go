@@ -116,10 +116,10 @@ func refuseStore(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>SignatureDoesNotMatch</Code><Message>The signature is wrong.</Message></Error>`)
 }
 
-// ask sends a request to the server, and keeps the answer.
-func (w *markedWorld) ask(place, method, address string, header http.Header) clitest.Answer {
+// get sends a request to a server, and keeps the answer.
+func (w *markedWorld) get(place, address string, header http.Header) clitest.Answer {
 	w.T.Helper()
-	request, err := http.NewRequest(method, address, nil)
+	request, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -223,30 +223,30 @@ func (w *markedWorld) useAPI(base, key, revoked string) {
 	property := base + "/v1/properties/shop"
 	for _, path := range []string{base + "/v1/me", base + "/v1/properties", property, property + "/queries", property + "/movers/queries",
 		property + "/indexing", property + "/summary"} {
-		if a := w.ask("an answer", http.MethodGet, path, bearer(key)); a.Status != http.StatusOK {
+		if a := w.get("an answer", path, bearer(key)); a.Status != http.StatusOK {
 			w.T.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
 	for _, wrong := range []string{unknown, revoked, w.mark("a wrong key", "sara_live_MARKOFAWRONGKEY"), w.mark("half a key", key[:40])} {
-		if a := w.ask("an answer", http.MethodGet, base+"/v1/me", bearer(wrong)); a.Status != http.StatusUnauthorized {
+		if a := w.get("an answer", base+"/v1/me", bearer(wrong)); a.Status != http.StatusUnauthorized {
 			w.T.Errorf("a wrong key: %d %s", a.Status, a.Body)
 		}
 	}
 	for _, header := range []http.Header{{"Authorization": {key}}, {"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+key))}},
 		{"X-Api-Key": {key}}, {"Cookie": {"key=" + key}}} {
-		w.ask("an answer", http.MethodGet, base+"/v1/me", header)
+		w.get("an answer", base+"/v1/me", header)
 	}
 	good := bearer(key)
 	for _, name := range []string{"User-Agent", "Referer", "X-Request-Id", "X-Forwarded-For", "X-Real-Ip", "Traceparent", "Tracestate",
 		"Baggage", "If-None-Match", "Cache-Control"} {
 		good.Set(name, key)
 	}
-	w.ask("an answer", http.MethodGet, property+"/queries?limit=5", good)
+	w.get("an answer", property+"/queries?limit=5", good)
 	for _, path := range []string{"/v1/" + key, "/" + key + "/me", "/v1/properties/" + key, "/v1/properties/" + key + "/queries",
 		"/v1/properties/shop/" + key, "/v1/properties/shop/queries?api_key=" + key, "/v1/properties/shop/queries?" + key + "=1",
 		"/v1/properties/shop/queries?limit=" + key, "/v1/properties/shop/queries?start_date=" + key,
 		"/v1/properties/shop/queries?filters=" + key, "/v1/properties/shop/queries?order_by=" + key} {
-		w.ask("an answer", http.MethodGet, base+path, nil)
+		w.get("an answer", base+path, nil)
 		clitest.Get(base+path, key) // its answer may quote the key, to its owner
 	}
 }
