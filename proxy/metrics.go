@@ -22,7 +22,7 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	panics   prometheus.Counter
-	failures *lru.Cache[failure, errorSeries] // the series of errors that have occurred
+	failures *lru.Cache[failure, answerSeries] // of errors that have occurred
 }
 
 // A failure is what the series of an error depend on.
@@ -32,9 +32,9 @@ type failure struct {
 	code      string
 }
 
-// An errorSeries holds the series of one kind of error. They are resolved once, like those of successes: refused clients often do not
-// stop.
-type errorSeries struct {
+// An answerSeries counts answers of one kind, and observes how long they took. It is resolved once, since a lookup by labels takes longer than
+// the increment: nearly every request needs that of a success, and refused clients often do not stop.
+type answerSeries struct {
 	answered prometheus.Counter
 	duration prometheus.Observer
 }
@@ -44,7 +44,7 @@ const maxFailures = 1 << 10
 
 func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	m := &metrics{
-		failures: lru.New[failure](lru.Config[errorSeries]{Weight: maxFailures}),
+		failures: lru.New[failure](lru.Config[answerSeries]{Weight: maxFailures}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sara_requests_total", Help: "Requests answered, by operation, status and error code.",
 		}, []string{"operation", "status", "code"}),
@@ -67,42 +67,36 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	return m
 }
 
-// A successSeries holds the series of one operation's successes. They are resolved once: nearly every request needs them, and
-// a lookup by labels takes longer than the increment.
-type successSeries struct {
-	answered, unchanged prometheus.Counter // with 200, with 304
-	duration            prometheus.Observer
-}
+// successSeries are those of an operation's successes: with 200, and with 304.
+type successSeries struct{ ok, notModified answerSeries }
 
 func (m *metrics) successSeriesOf(operation string) *successSeries {
-	counter := func(status int) prometheus.Counter {
-		return m.requests.WithLabelValues(operation, strconv.Itoa(status), "")
-	}
-	return &successSeries{answered: counter(fasthttp.StatusOK), unchanged: counter(fasthttp.StatusNotModified),
-		duration: m.duration.WithLabelValues(operation)}
+	return &successSeries{m.resolve(operation, fasthttp.StatusOK, ""), m.resolve(operation, fasthttp.StatusNotModified, "")}
+}
+
+func (m *metrics) resolve(operation string, status int, code string) answerSeries {
+	return answerSeries{m.requests.WithLabelValues(operation, strconv.Itoa(status), code), m.duration.WithLabelValues(operation)}
 }
 
 // observe counts an answered request. code is empty for a success.
 func (m *metrics) observe(r *route, status int, code string, took time.Duration) {
-	switch series := r.series; {
-	case series != nil && status == fasthttp.StatusOK:
-		series.answered.Inc()
-		series.duration.Observe(took.Seconds())
-	case series != nil && status == fasthttp.StatusNotModified:
-		series.unchanged.Inc()
-		series.duration.Observe(took.Seconds())
-	default:
-		series := m.errorSeriesOf(failure{r.label(), status, code})
-		series.answered.Inc()
-		series.duration.Observe(took.Seconds())
-	}
+	s := m.seriesOf(r, status, code)
+	s.answered.Inc()
+	s.duration.Observe(took.Seconds())
 }
 
-func (m *metrics) errorSeriesOf(f failure) errorSeries {
+func (m *metrics) seriesOf(r *route, status int, code string) answerSeries {
+	switch {
+	case r.series != nil && status == fasthttp.StatusOK:
+		return r.series.ok
+	case r.series != nil && status == fasthttp.StatusNotModified:
+		return r.series.notModified
+	}
+	f := failure{r.label(), status, code}
 	if known, ok := m.failures.Get(f); ok {
 		return known
 	}
-	resolved := errorSeries{m.requests.WithLabelValues(f.operation, strconv.Itoa(f.status), f.code), m.duration.WithLabelValues(f.operation)}
+	resolved := m.resolve(f.operation, f.status, f.code)
 	m.failures.Put(f, resolved)
 	return resolved
 }
