@@ -16,7 +16,7 @@ import (
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
 func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, failure error) (reply, error) {
-	s.useYesterdaysSeries(ctx, c, q, found)
+	s.useYesterdaysSeries(ctx, c, q, part, found, failure)
 	copied, oldest := staleCopies(q.fetches, found)
 	if copied {
 		learned, err := s.learnDays(ctx, c, q, part, found)
@@ -32,7 +32,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 			return reply{}, err
 		}
 	}
-	if _, denied := errors.AsType[*policy.Denial](failure); denied && copied && !c.header.noCache {
+	if copied && isDenied(failure) && !c.header.noCache {
 		// No budget is left for a refresh: the copies are served as if none had been tried.
 		return s.buildAnswer(ctx, c, q, part, found, cacheHit)
 	}
@@ -66,26 +66,39 @@ func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part
 }
 
 // useYesterdaysSeries replaces a daily series that cannot be fetched with a copy of yesterday's, which has a key of its own because its window
-// differs. The copy must cover the request: if its figures began later, the archive might have to complete them with days that the copy
-// has too.
-func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequest, found []cache.Found) {
+// differs. The copy must have the first day of the request: if its figures began later, the archive might have to complete them with days that
+// the copy has too. It lacks the anchor's day, which is unknown then, unless the copy shows that it cannot be published, or the archive has
+// it: that has more days than the copy. A request for which no budget is left does without, since it is not told why a day is missing.
+func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, failure error) {
 	if !q.report.IsSeries(q.conditions) || len(found) != 1 || found[0].Entry != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
 		return
 	}
-	series := seriesOf(c.property, translate.NewWindow(c.window.Anchor-1, c.grant.Plan.RetentionMonths))
+	anchor := c.window.Anchor
+	series := seriesOf(c.property, translate.NewWindow(anchor-1, c.grant.Plan.RetentionMonths))
 	entry, _ := s.cache.AtHand(ctx, true, c.property.ID, c.grant.Key.AccountID, series)
 	if entry == nil {
 		return
 	}
-	span, known := c.params.Span(), entry.KnownDays(series.Range)
-	first, _, ok := known.Bounds()
-	if !ok || span.Start < first || span.End > series.Range.End && known.Unpublished(c.window.Anchor) == 0 {
+	known := entry.KnownDays(series.Range)
+	if first, _, ok := known.Bounds(); !ok || c.params.Span().Start < first {
 		return
+	}
+	if c.params.Period.End == anchor && known.Unpublished(anchor) == 0 {
+		missing, _, err := s.config.History.Missing(ctx, c.property.ID, translate.ByDate, translate.DateRange{Start: anchor, End: anchor})
+		if err != nil || len(missing) == 0 || c.params.Period.Start == anchor || isDenied(failure) {
+			return
+		}
+		part.origin.Gaps.Missing = missing
 	}
 	found[0] = cache.Found{Entry: entry, Stale: true}
 	q.fetches = slices.Clone(q.fetches) // a hedged request shares them with the read that continues
 	fetch := &q.fetches[0]
 	fetch.Upstream, fetch.Range.Start = &series, series.Range.Start
+}
+
+func isDenied(err error) bool {
+	_, denied := errors.AsType[*policy.Denial](err)
+	return denied
 }
 
 // staleReason returns the text in the answer that explains why stored figures replace live ones after an error; ok is false if they must

@@ -90,14 +90,22 @@ func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
 	})
 }
 
-// The anchor moves at the Pacific midnight, and the key of the series with it. A copy of the day before still answers for the days that it
-// tells of: those before its anchor, and later ones if it shows that they are not published.
+// The anchor moves at the Pacific midnight, and the key of the series with it. A copy of the day before still answers. It lacks the anchor's
+// day, which is not counted, with a note, whether or not the copy shows that it is not published.
 func TestSummaryAndTimeseries200StaleAfterTheAnchorMoved(t *testing.T) {
 	t.Parallel()
 	settled := []string{"start_date", "2026-10-01", "end_date", "2026-10-31"}
 	toAnchor := []string{"start_date", "2026-10-01", "end_date", "2026-11-20"}
 	// Of all days, not of the last one, and not of as many as the upstream can be late.
-	for last, days := range map[string]int{"2026-11-19": 0, "2026-11-18": 49, "2026-11-14": 45} {
+	const late = "Search Console has not published %s2026-11-19 and 2026-11-20 yet."
+	for last, c := range map[string]struct {
+		days int
+		note string
+	}{
+		"2026-11-19": {50, "1 day is not archived and not counted: 2026-11-20."},
+		"2026-11-18": {49, fmt.Sprintf(late, "")},
+		"2026-11-14": {45, fmt.Sprintf(late, "2026-11-15, 2026-11-16, 2026-11-17, 2026-11-18, ")},
+	} {
 		w := newWorld(t)
 		w.answerWith(series(nil, "2025-07-20", last, ""))
 		fresh := w.get("pro", w.path("main", "/summary"), settled...).ok(t)
@@ -108,16 +116,43 @@ func TestSummaryAndTimeseries200StaleAfterTheAnchorMoved(t *testing.T) {
 			!strings.Contains(notes(stale), "a copy from 2026-11-21T20:00:00Z") || encoded(w, stale.data()) != encoded(w, fresh.data()) {
 			t.Errorf("%s: %s, want the figures of %s", last, stale.body, fresh.body)
 		}
-		r := w.get("pro", w.path("main", "/timeseries"), toAnchor...)
-		if last == "2026-11-19" { // nothing is known of the day after
-			r.want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
-		} else if rows := r.ok(t).data()["rows"].([]any); len(rows) != days || !strings.Contains(notes(r), "2026-11-19 and 2026-11-20 yet") {
-			t.Errorf("%d days, with the notes %s", len(rows), notes(r))
+		r := w.get("pro", w.path("main", "/timeseries"), toAnchor...).ok(t)
+		if len(r.rows()) != c.days || !strings.Contains(notes(r), c.note) || !strings.Contains(notes(r), "a copy from") {
+			t.Errorf("%s: %d days, with the notes %s", last, len(r.rows()), notes(r))
 		}
 		if last == "2026-11-14" { // within the days of the copy
 			wantNote(t, w.get("pro", w.path("main", "/timeseries"), "start_date", "2026-11-15", "end_date", "2026-11-15").ok(t),
 				"The figures of Search Console are a copy from 2026-11-21T20:00:00Z.", "Search Console has not published 2026-11-15 yet.")
 		}
+	}
+}
+
+// A comparison leaves out the anchor's day, which a copy of the day before lacks. A request for that day alone, or without budget, has no
+// answer, and once the archive has the day, it answers.
+func TestSummary200StaleWithoutTheAnchorsDay(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 2 }))
+	w.answerWith(series(nil, "2025-07-20", "2026-11-19", ""))
+	path, copied := w.path("main", "/summary"), "The figures of Search Console are a copy from 2026-11-21T20:00:00Z."
+	w.get("pro", path).ok(t)
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+	w.setClock("2026-11-22T08:30:00Z") // half an hour into the day after, in Pacific time
+	w.get("pro", path, "start_date", "2026-11-20", "end_date", "2026-11-20").want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	r := w.get("pro", path, "date_range", "last_7d", "compare", "previous_period").ok(t)
+	wantNote(t, r, copied, "1 day is not archived and not counted: 2026-11-20.",
+		"1 of 7 days is missing on one side: both periods are compared over the other 6.")
+	for _, side := range []string{"totals", "previous"} {
+		if clicks := r.data()[side].(map[string]any)["clicks"]; clicks != 60.0 {
+			t.Errorf("%s: %v clicks, want those of six days", side, clicks)
+		}
+	}
+	w.get("pro", path, "date_range", "last_7d").want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+	w.chronicle(history, "main", mainSite).keep(t, "2026-11-20", "2026-11-20")
+	w.setClock("2026-11-23T00:30:00Z") // a day of budgets later
+	if r := w.get("pro", path, "date_range", "last_7d").ok(t); strings.Contains(notes(r), "a copy from") ||
+		!strings.Contains(notes(r), "6 days are not archived") {
+		t.Errorf("the notes are %s", notes(r))
 	}
 }
 
