@@ -72,8 +72,18 @@ func (s *Server) readSeries(ctx context.Context, c *call, q *reportRequest) erro
 // would say that nothing happened on days that the upstream may not have published. A filter that matches nothing on other days is not worth
 // a call. clarify returns the first of the days that stay unclear, also because the series fails or is late; 0: there are none.
 func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found) translate.Date {
-	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil || q.fetches[0].ReadsGrid() {
+	unclear, likely := s.unclearFrom(ctx, c, q, found)
+	if unclear == 0 || likely && s.readSeries(ctx, c, q) == nil {
 		return 0
+	}
+	return unclear
+}
+
+// unclearFrom returns the first of the last days of a filtered series that nothing at hand explains (0: none), and whether they are likely to
+// lack traffic that is not published.
+func (s *Server) unclearFrom(ctx context.Context, c *call, q *reportRequest, found []cache.Found) (from translate.Date, likely bool) {
+	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil || q.fetches[0].ReadsGrid() {
+		return 0, false
 	}
 	unclear, likely := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
 	known, _ := s.knownDays(ctx, c, false)
@@ -81,10 +91,10 @@ func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found [
 	if h := c.property.History; h != nil && !likely { // no day is archived before it is published
 		unclear.Start = max(unclear.Start, translate.Date(h.Last)+1)
 	}
-	if unclear.Days() <= 0 || likely && s.readSeries(ctx, c, q) == nil {
-		return 0
+	if unclear.Days() <= 0 {
+		return 0, false
 	}
-	return unclear.Start
+	return unclear.Start, likely
 }
 
 // lateDays returns what a copy of the series shows about the last days: the first that is not published, and the first of the period that the

@@ -33,8 +33,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		}
 	}
 	if copied && isDenied(failure) && !c.header.noCache {
-		// No budget is left for a refresh: the copies are served as if none had been tried.
-		return s.buildAnswer(ctx, c, q, part, found, cacheHit)
+		return s.buildUnrefreshed(ctx, c, q, part, found)
 	}
 	reason, ok := c.staleReason(failure, copied)
 	if !ok || len(c.params.Filters) > 0 {
@@ -63,6 +62,14 @@ func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part
 	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
 	r, err := s.buildAnswer(ctx, c, q, part, found, status)
 	return c.stale(q, r), err
+}
+
+// buildUnrefreshed builds an answer from copies that no budget is left to refresh, as if that had not been tried.
+func (s *Server) buildUnrefreshed(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found) (reply, error) {
+	if unclear, _ := s.unclearFrom(ctx, c, q, found); unclear != 0 {
+		part.origin.Gaps.Unclear = unclear
+	}
+	return s.buildAnswer(ctx, c, q, part, found, cacheHit)
 }
 
 // useYesterdaysSeries replaces a daily series that cannot be fetched with a copy of yesterday's, which has a key of its own because its window

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/proxy/upstream/gscsim"
 )
 
 // A filtered series that ends in days without figures takes one more call, for the series that shows whether they are published. All other
@@ -298,5 +301,21 @@ func TestSummaryFiltered200ComparesWhileTheSeriesFails(t *testing.T) {
 		if clicks := r.data()[side].(map[string]any)["clicks"]; clicks != 50.0 {
 			t.Errorf("%s: %v clicks, want those of five days", side, clicks)
 		}
+	}
+}
+
+// A stale copy that is served because no call is left, after one that failed, names the days that may not be published.
+func TestTimeseriesFiltered200MayLackPublishedDaysWithoutBudget(t *testing.T) {
+	t.Parallel()
+	w := late(t, "2026-11-18", limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 2 }))
+	for i, endpoint := range []string{"/timeseries", "/timeseries", "/summary"} { // the copy is fresh, is to be replaced, and cannot be
+		r := w.get("pro", w.path("main", endpoint), "date_range", "last_7d", "filters", filtersOf("query", "is", "no such query")).ok(t)
+		if !strings.HasSuffix(notes(r), "2026-11-18 and 2026-11-19 yet.") {
+			t.Errorf("answer %d has the notes %q", i, notes(r))
+		}
+		w.wantMaxAge(t, "private, max-age=0", r)
+		w.await(t, "the end of the fill", func() bool { return !w.server.Busy() })
+		w.must(w.sim.SetFaults(gscsim.Faults{Status: 503}))
+		w.advance(freshAtAnchor)
 	}
 }
