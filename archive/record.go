@@ -14,7 +14,8 @@ import (
 	"sara/translate"
 )
 
-// A Record is one archived row for export and import. The Dimension of a day's total is ByDate, and its Key is empty.
+// A Record is one archived row for export and import. The Dimension of a day's total is ByDate, and its Key is empty. So is that of the only
+// record, of zeros, of a day that is archived under a dimension without rows.
 type Record struct {
 	Date                translate.Date
 	Dimension           translate.Dimension
@@ -205,16 +206,22 @@ func parseNumber(text string) (float64, bool) {
 	return f, err == nil
 }
 
+// isNoRow reports whether the record shows that its day is archived under its dimension, perhaps without any row.
+func (r *Record) isNoRow() bool {
+	return r.Key == "" && r.Clicks == 0 && r.Impressions == 0 && r.Position == 0
+}
+
 // check refuses a record that no upstream answer could contain.
 func (r *FileRecord) check(until translate.Date) error {
 	names := columnNames()
 	switch {
 	case r.Date > until:
 		return recordError(r.Place, names[dateColumn], "%s is after %s, the last day with figures", r.Date, until)
+	case r.isNoRow():
 	case r.Dimension == translate.ByDate && r.Key != "":
 		return recordError(r.Place, names[keyColumn], "%.80q: a total must not have a key", r.Key)
 	case r.Dimension != translate.ByDate && r.Key == "":
-		return recordError(r.Place, names[keyColumn], "it is empty: only a total has no key")
+		return recordError(r.Place, names[keyColumn], "it is empty: only totals and rows of zeros have no key")
 	case r.Dimension == translate.ByCountry && !translate.IsCountry(r.Key):
 		return recordError(r.Place, names[keyColumn], "%.80q is not a country of three lower-case letters, such as deu", r.Key)
 	case r.Dimension == translate.ByDevice && !slices.Contains(translate.Devices(), r.Key):

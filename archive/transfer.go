@@ -11,7 +11,8 @@ import (
 )
 
 // Export returns the archived rows of a range, ordered by date, name of the dimension, clicks descending, and key. It reads one
-// month at a time and ends at the first error. A day without traffic has a total of zeros, from which Import knows it.
+// month at a time and ends at the first error. Import knows a day without traffic from its total of zeros, and a dimension without rows on
+// another day, such as the queries if the upstream withheld all, from a record without a key, of zeros.
 func (h *History) Export(ctx context.Context, property string, r translate.DateRange) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		err := checkProperty(property)
@@ -49,9 +50,10 @@ func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (
 	}
 	first, last := o.overlap(r)
 	for day := first; day < last; day++ {
+		hasNone := func(by translate.Dimension) bool { return m.states[by][day] != absent && len(m.rows[by][day]) == 0 }
 		for _, by := range Dimensions() {
 			rows := m.rows[by][day]
-			if by == translate.ByDate && len(rows) == 0 && m.states[by][day] != absent {
+			if hasNone(by) && (by == translate.ByDate || !hasNone(translate.ByDate)) {
 				rows = []row{{}}
 			}
 			for _, stored := range rows {
@@ -93,7 +95,7 @@ type ImportResult struct {
 }
 
 // Import archives records as days, which are final except from ImportOptions.Provisional on. A day is archived under the dimensions that it
-// has rows for, and a day with a total of zeros under all of them. Import validates every record before it writes anything; the error of an
+// has records for, and a day with a total of zeros under all of them. Import validates every record before it writes anything; the error of an
 // invalid record is a *RecordError. Then it writes month by month. It is idempotent: importing the same records again completes an import
 // that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
@@ -172,6 +174,9 @@ func entriesOf(all []FileRecord) (entries []entry, kept int, err error) {
 		var rows []row
 		for ; end < len(all) && all[end].sameDay(&all[start]); end++ {
 			r := &all[end]
+			if r.isNoRow() {
+				continue
+			}
 			rows = append(rows, row{key: []byte(r.Key), clicks: r.Clicks, impressions: r.Impressions, position: r.Position})
 		}
 		e := entry{date: all[start].Date, by: all[start].Dimension}

@@ -168,10 +168,17 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 	}
 }
 
-// A day without traffic is still archived after an export and an import: otherwise a site with little traffic would lack most of its days.
-func TestExportAndImportKeepDaysWithoutTraffic(t *testing.T) {
+// A day without traffic is still archived after an export and an import, and so are the queries of a day of which Search Console withheld all:
+// otherwise a site with little traffic would lack most of its days.
+func TestExportAndImportKeepDaysWithoutRows(t *testing.T) {
 	first := translate.NewDate(2024, 1, 30)
-	days := []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(2, 5), Final: true}}
+	var total translate.RowsBuilder
+	total.Add(nil, translate.Metrics{Clicks: 1, Impressions: 4, Position: 2})
+	days := []Day{
+		{Date: first, Dimension: translate.ByQuery, Rows: queries(2, 5), Final: true},
+		{Date: first + 1, Dimension: translate.ByQuery, Final: true},
+		{Date: first + 1, Dimension: translate.ByDate, Rows: total.Rows(), Final: true},
+	}
 	for _, by := range Dimensions() {
 		days = append(days, Day{Date: first + 3, Dimension: by, Final: true})
 	}
@@ -187,7 +194,7 @@ func TestExportAndImportKeepDaysWithoutTraffic(t *testing.T) {
 		}
 		records := ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), f)
 		result, err := two.Import(t.Context(), testProperty, records, ImportOptions{Until: all.End})
-		if err != nil || result.Days != len(days) || result.Rows != 2+1 {
+		if err != nil || result.Days != len(days) || result.Rows != 2+2+1 {
 			t.Errorf("%s: %+v, %v", f, result, err)
 		}
 		want, err := one.Days(t.Context(), testProperty)
@@ -321,6 +328,7 @@ func TestImportNamesInvalidLines(t *testing.T) {
 	refuse("line 3, column position: 0.5: positions count from 1", "2026-05-01,query,a,1,2,0.5")
 	refuse("line 3, column position: 7: without impressions", "2026-05-01,query,a,0,0,7")
 	refuse("line 3, column key: it is empty", "2026-05-01,page,,1,2,3")
+	refuse("line 3, column key: it is empty", "2026-05-01,page,,0,1,1")
 	refuse(`line 3, column key: "x": a total must not have a key`, "2026-05-01,total,x,1,2,3")
 	refuse("line 3, column key: it must be UTF-8", "2026-05-01,query,\xff,1,2,3")
 	refuse("line 3, column key: it must be UTF-8 text of at most 16384 bytes", "2026-05-01,query,"+strings.Repeat("x", 16385)+",1,2,3")
