@@ -222,6 +222,46 @@ func TestDaysAreCollectedAgainUntilLaterOnesHaveFigures(t *testing.T) {
 	w.wantArchived(folder, "shop", *span.Since, w.anchor())
 }
 
+// The upstream may publish a day after the days that follow it. Until then it looks like a day without traffic, but it is not one for good.
+func TestGapsAreArchivedOnceFilled(t *testing.T) {
+	const site = "sc-domain:shop.example"
+	w, folder := newUpstream(t, nil), t.TempDir()
+	for w.kind(site, w.anchor()-4) != busy || w.kind(site, w.anchor()) != busy {
+		w.passDay()
+	}
+	span := Span{Since: w.weeks(3).Since}
+	for _, w.gap = range []translate.Date{w.anchor() - 4, 0} {
+		w.collect(w.collector(folder), span, "shop")
+		w.wantArchived(folder, "shop", *span.Since, w.anchor())
+		w.passDay()
+	}
+}
+
+// Days without traffic cost a call when they are archived, and one when they are final.
+func TestDaysWithoutTrafficAreNotQueriedEachTime(t *testing.T) {
+	const site = "sc-domain:shop.example"
+	w, folder := newUpstream(t, nil), t.TempDir()
+	first := *w.weeks(3).Since
+	calls := map[translate.Date]int{}
+	for range 30 {
+		w.collect(w.collector(folder), Span{Since: &first}, "shop")
+		for _, q := range w.calls() {
+			if day := q.query.Range.Start; q.query.Dimension == translate.ByDevice && !w.hasFigures(site, day) {
+				calls[day]++
+			}
+		}
+		w.passDay()
+	}
+	if len(calls) < 3 {
+		t.Errorf("only %d days without traffic", len(calls))
+	}
+	for day, n := range calls {
+		if n > 2 {
+			t.Errorf("%s was queried %d times", day, n)
+		}
+	}
+}
+
 // The start of the upstream's window is an estimate. Days there that the upstream has lost are not days without traffic if the site has
 // had traffic on every day since.
 func TestLostDaysAreNotArchived(t *testing.T) {

@@ -45,8 +45,8 @@ const (
 const (
 	// ProvisionalDays is how many of the last published days may still change although the upstream calls them final.
 	ProvisionalDays = 2
-	// settledDays is how many days before the anchor a day is final even if no later one has figures. It exceeds the longest lag, in case
-	// the upstream is later than ever, or the clock is ahead: zeros of days that are not published must not stay.
+	// settledDays is how many days before the anchor a day is final even if it has no figures, or no later one has. It exceeds the longest lag,
+	// in case the upstream is later than ever, or fills a gap, or the clock is ahead: zeros of days that are not published must not stay.
 	settledDays = 2 * translate.LongestLag
 	// maxCooldown is the longest cooldown that a run waits for. The upstream's load quota recovers within a quarter of an hour; its daily
 	// quota is left to the next day's run.

@@ -10,7 +10,8 @@
 //
 // The oldest day comes first, because the upstream drops it next; a month is written when it is complete. The upstream still changes
 // recently published days. So the last two days with figures, and all later ones, are provisional for up to ten days: later runs query
-// them again. Some days are left out:
+// them again. A day without figures is provisional for ten days even if later ones have some, because it may be a gap that the upstream fills:
+// later runs query it only if the series has figures of it. Some days are left out:
 //
 //   - A day that may not be published yet is left for a later run: one of the last translate.LongestLag days if neither it nor a later one
 //     has figures, and a provisional day that the upstream does not show. Live answers count the former as days without traffic if the

@@ -9,6 +9,7 @@ import (
 type gap struct {
 	day        translate.Date
 	dimensions []translate.Dimension
+	archived   bool // under each dimension, but not final under all
 }
 
 // bounds returns the first and the last day that can be collected: days that the upstream has, the plan keeps, and the span allows.
@@ -51,8 +52,9 @@ func (r *run) gaps(inventory archive.Inventory, damaged *archive.DamageError, re
 		if damaged.Has(day) {
 			continue
 		}
-		g := gap{day: day}
+		g := gap{day: day, archived: true}
 		for _, by := range archive.Dimensions() {
+			g.archived = g.archived && inventory[by].Has(day)
 			if !inventory[by].HasFinal(day) {
 				g.dimensions = append(g.dimensions, by)
 			}

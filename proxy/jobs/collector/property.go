@@ -176,10 +176,13 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 // archive. Nor is there for a day that may not be published yet, or that the upstream has lost.
 func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consistent bool, err error) {
 	all := &c.totals
-	final := g.day <= max(all.last-ProvisionalDays, c.anchor-settledDays)
+	settled := g.day <= c.anchor-settledDays
+	final := settled || g.day <= all.last-ProvisionalDays
 	total, shown := all.days[g.day]
 	switch {
 	case g.day > all.published, !shown && !final, g.day <= all.lost:
+		return nil, true, nil
+	case total.Impressions == 0 && g.archived && !settled:
 		return nil, true, nil
 	case total.Impressions == 0:
 		// One more query makes sure that the day is not just missing from the series.
@@ -188,7 +191,7 @@ func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consis
 			return nil, false, err
 		}
 		for _, by := range g.dimensions {
-			days = append(days, archive.Day{Date: g.day, Dimension: by, Final: final})
+			days = append(days, archive.Day{Date: g.day, Dimension: by, Final: settled}) // the upstream may fill a gap
 		}
 		return days, true, nil
 	}

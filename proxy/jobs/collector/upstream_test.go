@@ -33,6 +33,8 @@ type fakeUpstream struct {
 	lost      int // how many days at the start of its window it does not have
 	unsettled int // how many more days than usual may still change
 
+	gap translate.Date // a day that it shows later than the days after it; 0: none
+
 	mu      sync.Mutex
 	made    []call
 	fails   func(t upstream.Target, q translate.Query) error // nil: no call fails
@@ -103,6 +105,9 @@ const (
 )
 
 func (w *fakeUpstream) kind(site string, day translate.Date) kind {
+	if day == w.gap {
+		return unshown
+	}
 	switch figure(20, ofKind, site, 0, day, 0) {
 	case 0:
 		return quiet
@@ -154,9 +159,13 @@ func (w *fakeUpstream) isSettled(day translate.Date) bool {
 	return day <= w.anchor()-translate.Date(w.unsettled)-ProvisionalDays
 }
 
-// isFinal reports whether a day is archived for good at an anchor: once the second day after it has figures, or a later one, or after a
-// longer time.
+// isFinal reports whether a day is archived for good at an anchor: with figures once it is followed, without after a longer time.
 func (w *fakeUpstream) isFinal(site string, day, anchor translate.Date) bool {
+	return day <= anchor-settledDays || w.hasFigures(site, day) && w.isFollowed(site, day, anchor)
+}
+
+// isFollowed reports whether the second day after one, or a later one, has figures, or a longer time has passed.
+func (w *fakeUpstream) isFollowed(site string, day, anchor translate.Date) bool {
 	for later := day + ProvisionalDays; later <= anchor-translate.Date(w.late); later++ {
 		if w.hasFigures(site, later) {
 			return true
@@ -183,7 +192,7 @@ func (w *fakeUpstream) published(site string, anchor translate.Date) translate.D
 
 // isKnown reports whether the upstream has published the day for certain, and shows it or never will.
 func (w *fakeUpstream) isKnown(site string, day translate.Date) bool {
-	return day <= w.published(site, w.anchor()) && (w.kind(site, day) != unshown || w.isFinal(site, day, w.anchor()))
+	return day <= w.published(site, w.anchor()) && (w.kind(site, day) != unshown || w.isFollowed(site, day, w.anchor()))
 }
 
 // Query implements Gateway.
