@@ -42,16 +42,22 @@ type Status struct {
 // pollEvery is how often a Job looks for work. Each time costs one or two queries to the store.
 const pollEvery = 10 * time.Minute
 
-// Backoff of failed properties: short after a failure that may pass by itself, long after one that a person must
-// repair. Only this process knows it; other replicas learn it by failing themselves.
+// Backoff of failed properties: long after a failure that a person must repair. After one that may pass by itself it is short at first, and
+// doubles up to the long one. Only this process knows it; other replicas learn it by failing themselves.
 const (
 	shortBackoff = time.Hour
 	longBackoff  = 12 * time.Hour
 )
 
+// A pause is the backoff of one property.
+type pause struct {
+	length time.Duration
+	until  time.Time
+}
+
 // Run does the work that is due, then polls for more. It returns when ctx has ended, after its work has stopped.
 func (j *Job[P, R]) Run(ctx context.Context) {
-	backoff := make(map[string]time.Time)
+	backoff := make(map[string]pause)
 	for {
 		results, acquired, err := j.round(ctx, backoff)
 		if ctx.Err() != nil {
@@ -70,8 +76,8 @@ func (j *Job[P, R]) Run(ctx context.Context) {
 	}
 }
 
-// round does what is due if this replica gets the lease. backoff holds the time until which each failed property is left out.
-func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (results []R, acquired bool, err error) {
+// round does what is due if this replica gets the lease. backoff holds the pause of each property that has failed.
+func (j *Job[P, R]) round(ctx context.Context, backoff map[string]pause) (results []R, acquired bool, err error) {
 	due, err := j.due(ctx, backoff)
 	if err != nil || len(due) == 0 {
 		return nil, true, err
@@ -94,25 +100,26 @@ func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (re
 }
 
 // noteOutcomes starts the backoff of each failed property.
-func (j *Job[P, R]) noteOutcomes(results []R, backoff map[string]time.Time) {
+func (j *Job[P, R]) noteOutcomes(results []R, backoff map[string]pause) {
 	now := j.Now()
 	for _, r := range results {
 		p, err := j.Outcome(r)
 		id := j.Status(p).ID
-		switch {
-		case err == nil:
+		if err == nil {
 			delete(backoff, id)
-		case mayPass(err):
-			backoff[id] = now.Add(shortBackoff)
-		default:
-			backoff[id] = now.Add(longBackoff)
+			continue
 		}
+		length := longBackoff
+		if mayPass(err) {
+			length = min(max(shortBackoff, 2*backoff[id].length), longBackoff)
+		}
+		backoff[id] = pause{length, now.Add(length)}
 	}
 }
 
 // due returns the properties to work on now. A day begins for this replica when its jitter has passed; a property that was
 // never done does not wait for that.
-func (j *Job[P, R]) due(ctx context.Context, backoff map[string]time.Time) ([]P, error) {
+func (j *Job[P, R]) due(ctx context.Context, backoff map[string]pause) ([]P, error) {
 	properties, err := j.Properties(ctx)
 	if err != nil {
 		return nil, err
@@ -121,7 +128,7 @@ func (j *Job[P, R]) due(ctx context.Context, backoff map[string]time.Time) ([]P,
 	due := slices.DeleteFunc(slices.Clone(properties), func(p P) bool {
 		s := j.Status(p)
 		return !s.Enabled || s.DoneAt != nil && s.DoneAt.Before(now.Add(maxAhead)) && j.Covers(*s.DoneAt, now.Add(-j.Jitter)) ||
-			s.CooldownUntil != nil && s.CooldownUntil.After(now) || backoff[s.ID].After(now)
+			s.CooldownUntil != nil && s.CooldownUntil.After(now) || backoff[s.ID].until.After(now)
 	})
 	if j.Order != nil {
 		slices.SortStableFunc(due, j.Order)

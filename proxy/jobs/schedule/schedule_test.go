@@ -209,7 +209,7 @@ func TestJobRunsOnOneReplicaAndBacksOffFailedProperties(t *testing.T) {
 		stop()
 		running.Wait()
 		tries := test.tried()
-		most := map[string]int{"fine": 1, "well": 1, "broken": 48, "down": 48, "slow": 48, "quota": 48, "cooldown": 48,
+		most := map[string]int{"fine": 1, "well": 1, "broken": 10, "down": 10, "slow": 10, "quota": 10, "cooldown": 10,
 			"forbidden": 6, "revoked": 6, "misconfigured": 6, "rejected": 6}
 		for property, most := range most { // backoff is per process: each replica has to fail by itself
 			if n := tries[property]; n > most || n < max(1, most/3) {
@@ -275,7 +275,7 @@ func TestJobOrdersWhatIsDue(t *testing.T) {
 		Covers:     func(done, now time.Time) bool { return now.Sub(done) < 24*time.Hour },
 		Order:      func(a, b Status) int { return strings.Compare(a.ID, b.ID) },
 	}
-	due, err := j.due(t.Context(), map[string]time.Time{"backoff": now.Add(time.Minute), "new": now})
+	due, err := j.due(t.Context(), map[string]pause{"backoff": {until: now.Add(time.Minute)}, "new": {until: now}})
 	if err != nil {
 		t.Fatal(err)
 	}
