@@ -125,6 +125,7 @@ func testPlansOfReadings(t *testing.T, f *fixture) {
 		"coverage":          {selectCoverage, []any{site.ID}},
 		"rollups":           {selectRollups, []any{site.ID}},
 		"trend":             {selectIndexDays, []any{site.ID, 1}},
+		"prune":             {pruneDays, []any{1, keptIndexDays}},
 		"stage":             {stageInspection, []any{1, 1, "PASS", 1, 1, site.ID, []byte("https://example.com/")}},
 		"apply":             {applyInspections, []any{1}},
 	}

@@ -57,6 +57,9 @@ func recount(ctx context.Context, tx *sql.Tx, number int32) error {
 	return nil
 }
 
+// keptIndexDays is how many days of a property are kept: more than the longest trend has. They are counted, so that a wrong clock deletes none.
+const keptIndexDays = 400
+
 const (
 	countIndexed = "coalesce(sum(CASE WHEN c.bucket = 1 THEN c.urls END), 0)"
 	countLeftOut = "coalesce(sum(CASE WHEN c.bucket = 2 THEN c.urls END), 0)"
@@ -70,6 +73,8 @@ const (
 	// A property without URLs has no counts, but still gets a day.
 	recordDay = insertDay + "SELECT $1, s.number, " + countTracked + ", " + countIndexed + ", " + countLeftOut + ", " + countErrors + ", " +
 		countUnknown + " FROM index_states s LEFT JOIN index_counts c ON c.number = s.number WHERE s.number = $2 GROUP BY s.number" + onSameDay
+	pruneDays = "DELETE FROM index_days WHERE number = $1 AND day <=" +
+		" (SELECT day FROM index_days WHERE number = $1 ORDER BY day DESC LIMIT 1 OFFSET $2)"
 	saveDay = insertDay + "VALUES ($1, (SELECT number FROM index_states WHERE property_id = $2), $3, $4, $5, $6, $7)" + onSameDay
 )
 

@@ -289,6 +289,25 @@ func testIndexSummary(t *testing.T, f *fixture) {
 	equal(t, value(f.IndexSummary(f.ctx, site.ID, &from))(t).Trend, []IndexDay{kept, {Date: indexDay}})
 }
 
+// A publication deletes the oldest days of its property beyond those that are kept, whatever the clock shows.
+func testIndexDaysAreBounded(t *testing.T, f *fixture) {
+	site := f.indexed()
+	other := f.property(site.Connection.ID, "sc-domain:other.example")
+	f.discover(site.ID, Discovery{URLs: urlsOf(numbered("https://example.com/%d", 1)...)})
+	const more = 3
+	for n := range translate.Date(keptIndexDays + more) {
+		wantNil(t, f.SaveIndexDay(f.ctx, site.ID, IndexDay{Date: indexDay - 1 - n, URLs: 1}))
+	}
+	wantNil(t, f.SaveIndexDay(f.ctx, other.ID, IndexDay{Date: indexDay - 5000, URLs: 1}))
+	f.publish(site.ID)
+	always := translate.Date(0)
+	trend := value(f.IndexSummary(f.ctx, site.ID, &always))(t).Trend
+	if first := trend[0].Date; len(trend) != keptIndexDays || first != indexDay-keptIndexDays+1 {
+		t.Errorf("%d days from %s on are kept", len(trend), first)
+	}
+	equal(t, len(value(f.IndexSummary(f.ctx, other.ID, &always))(t).Trend), 1)
+}
+
 func testTakeInspection(t *testing.T, f *fixture) {
 	take := func(site string, day translate.Date, limit int, want bool) {
 		t.Helper()

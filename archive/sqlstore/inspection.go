@@ -99,9 +99,9 @@ func cleanLabel(label string) string {
 // maxLabel is the length limit of a coverage label, in characters.
 const maxLabel = 200
 
-// PublishInspections publishes the staged inspections of a property: it recomputes its counts, records them under day, and
-// sets RefreshedAt. It returns the number of updated URLs. Readers see the whole change or nothing. It is idempotent, except for the
-// time.
+// PublishInspections publishes the staged inspections of a property: it recomputes its counts, records them under day, deletes the oldest
+// days beyond keptIndexDays, and sets RefreshedAt. It returns the number of updated URLs. Readers see the whole change or nothing. It is
+// idempotent, except for the time.
 func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
 	defer wrap(&err, "publish the inspections of property %s", propertyID)
 	if err := s.openIndex(ctx, propertyID); err != nil {
@@ -119,7 +119,10 @@ func (s *Store) PublishInspections(ctx context.Context, propertyID string, day t
 		if err := recount(ctx, tx, number); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, recordDay, day, number)
+		if _, err = tx.ExecContext(ctx, recordDay, day, number); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, pruneDays, number, keptIndexDays)
 		return err
 	})
 	return published, err

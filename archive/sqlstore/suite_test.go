@@ -122,6 +122,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"labels are found in any spelling", testOddLabels},
 		{"inspections appear when they are published", testStaging},
 		{"the summary counts by label, sitemap and day", testIndexSummary},
+		{"old days of the summary are deleted", testIndexDaysAreBounded},
 		{"pages equal a naive search", testIndexedURLs},
 		{"pages are stable until inspections are published", testStablePages},
 		{"reads are consistent while inspections are published", testPublishingReaders},
