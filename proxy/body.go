@@ -57,6 +57,14 @@ func (c *call) writeBody(r reply) {
 	c.http.Response.SetBodyStream(&c.body, len(c.body.head)+len(c.body.tail))
 }
 
+// takeBody makes a long body that the HTTP library holds one of the call.
+func (c *call) takeBody() {
+	if response := &c.http.Response; !response.IsBodyStream() && len(response.Body()) > writeBuffer {
+		c.body = body{head: response.SwapBody(nil)}
+		response.SetBodyStream(&c.body, len(c.body.head))
+	}
+}
+
 // holdBody counts the body while it is being sent, if it is long.
 func (s *Server) holdBody(c *call) {
 	if len(c.body.head) > writeBuffer && c.grant != nil {

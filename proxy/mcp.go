@@ -101,6 +101,8 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at, connection: c.http.Conn(),
 		host: string(c.http.Host()), authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)
+	c.takeBody()
+	e.server.holdBody(c)
 	header := &c.http.Response.Header
 	setHeader(header, "X-Request-Id", c.id)
 	setHeader(header, "X-Content-Type-Options", "nosniff")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -118,17 +119,39 @@ func (w *world) servePipes() (dial func() *rawConn) {
 }
 
 // Clients that ask for long answers, and do not read them, fill no memory, and get in the way of no other account.
-func TestQueries200BesideClientsThatDoNotRead(t *testing.T) {
+func TestLongAnswers200BesideClientsThatDoNotRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	for name, request := range map[string]func(w *world, key string, n int) string{
+		"a table": func(w *world, key string, n int) string {
+			return fmt.Sprintf("GET %s?limit=1000&offset=%d HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer %s\r\n\r\n",
+				w.path("large", "/queries"), n, w.keys[key])
+		},
+		"a tool of agents": func(w *world, key string, _ int) string {
+			call := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query_performance",`+
+				`"arguments":{"property":%q,"dimension":"query","limit":250}}}`, w.properties["large"].ID)
+			return fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nAccept: application/json, text/event-stream\r\n"+
+				"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				strings.TrimPrefix(w.base, "http://"), w.keys[key], len(call), call)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkUnread(t, newWorld(t), request)
+		})
+	}
+}
+
+// checkUnread sends requests of an account that reads no answer, and one of another account before.
+func checkUnread(t *testing.T, w *world, request func(w *world, key string, n int) string) {
+	t.Helper()
 	dial := w.servePipes()
-	ask := func(key string, offset int) *rawConn {
+	ask := func(key string, n int) *rawConn {
 		c := dial()
-		c.send(fmt.Sprintf("GET %s?limit=1000&offset=%d HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer %s\r\n\r\n",
-			w.path("large", "/queries"), offset, w.keys[key]))
+		c.send(request(w, key, n))
 		return c
 	}
-	long := len(w.get("agency", w.path("large", "/queries"), "limit", "1000").ok(t).body)
+	first, _ := ask("agency", 0).next(http.MethodPost)
+	long := len(first.body)
 	const most, asked = 3, 10
 	w.server.sendings.limit = most * int64(long)
 	reading := ask("agency", 0)
@@ -144,10 +167,10 @@ func TestQueries200BesideClientsThatDoNotRead(t *testing.T) {
 			t.Fatalf("%.0f bytes are being sent, of at most %d", bytes, most*long)
 		}
 	}
-	if r, there := reading.next(http.MethodGet); !there || r.status != http.StatusOK || len(r.body) < long-100 {
+	if r, there := reading.next(http.MethodPost); !there || r.status != http.StatusOK || len(r.body) < long-100 {
 		t.Errorf("another account gets %d and %d bytes, want %d", r.status, len(r.body), long)
 	}
-	if r, there := silent[asked-1].next(http.MethodGet); !there || r.status != http.StatusOK {
+	if r, there := silent[asked-1].next(http.MethodPost); !there || r.status != http.StatusOK {
 		t.Errorf("the newest answer is %d", r.status)
 	}
 	for _, c := range silent {
