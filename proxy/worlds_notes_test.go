@@ -200,6 +200,9 @@ func (c *noteChecker) readSource(note string) {
 		}
 		return
 	}
+	if c.x.stale && strings.HasPrefix(note, "The figures of Search Console are a copy from 2026-11-2") {
+		return
+	}
 	if strings.HasPrefix(note, "Search Console counts by page") {
 		c.byPage = true
 		return

@@ -100,6 +100,9 @@ func (x *truth) firstStored() (date, bool) {
 func (x *reading) state(d date, table string) state {
 	rows, _, stored := x.stored(d, table)
 	first, last, ok := x.bounds()
+	if x.stale {
+		return x.staleState(d)
+	}
 	if x.before {
 		if _, last, ok := x.dayBefore().bounds(); ok && d > last && x.dayBefore().late() {
 			return isUnpublished
@@ -194,13 +197,16 @@ func (x *reading) expect(t testing.TB, q *question) *expectation {
 // that a copy of the day before may lack.
 func (x *reading) clearUntil(t testing.TB, q *question) date {
 	t.Helper()
+	if x.kind != connected {
+		return q.to
+	}
 	if x.before && q.table != "total" {
 		if _, last, _ := x.dayBefore().bounds(); !x.grid && last == lastDay-1 && x.dayBefore().steadyBefore(last) {
 			return last // a copy of today's might show the next day as not published
 		}
 		return lastDay
 	}
-	if x.copied || x.kind != connected || q.filter == nil || q.table != "total" || q.readsGrid() || x.readsSeries(t, q) == atHand ||
+	if x.copied || q.filter == nil || q.table != "total" || q.readsGrid() || x.readsSeries(t, q) == atHand ||
 		x.matches(t, q.filter, q.counterpart(q.from), min(q.to, x.lastPublished)) {
 		return lastDay
 	}

@@ -74,7 +74,7 @@ func numbersFrom(first, n uint64) []uint64 {
 // notSeen returns the kinds of answers that no world has had.
 func notSeen(seen map[string]int) (names []string) {
 	for _, name := range []string{"200", "400", "503", "live", "stored", "hybrid", "unpublished", "missing", "compared", "young", "by page",
-		"a year before", "copied before", "published later", "filtered later", "portfolio 200"} {
+		"a year before", "copied before", "published later", "filtered later", "portfolio 200", "stale"} {
 		if seen[name] == 0 {
 			names = append(names, name)
 		}
@@ -132,6 +132,7 @@ func checkWorlds(t *testing.T, seed uint64, numbers []uint64, seen map[string]in
 		}
 	}
 	w.judgePortfolio(rand.New(rand.NewPCG(seed, numbers[0])), seen)
+	w.judgeOutage(truths, seen)
 }
 
 // readOnTheDayBefore asks for a summary of some properties on the day before, whose copies of the series serve on the next.

@@ -64,6 +64,7 @@ type truth struct {
 	newer         *truth         // after more days were published, of which copies know nothing; nil: none were
 	previous      *truth         // see dayBefore; nil: not computed yet
 	copiedBefore  bool           // the series was read on the day before
+	stale         bool           // a copy of today answers on the day after
 }
 
 // publish publishes days of a late site.
@@ -216,6 +217,9 @@ func (x *truth) String() string {
 	}
 	if x.site.FirstDay != "" {
 		fmt.Fprintf(&b, "; first day %s", x.site.FirstDay)
+	}
+	if x.stale {
+		b.WriteString("; on the day after, from a copy")
 	}
 	if x.copiedBefore {
 		b.WriteString("; read on the day before")
