@@ -25,6 +25,9 @@ import (
 
 const pathMCP = "/mcp"
 
+// mcpReserve is the part of a message's time that is left to write its answer: the SDK answers nothing once the time is over.
+const mcpReserve = time.Second
+
 // codeOrigin is the code of a request that a page of another site may have sent through a person's browser.
 const codeOrigin = "ORIGIN_NOT_ALLOWED"
 
@@ -55,10 +58,10 @@ type mcpCall struct{}
 
 // A message is what the requests of an MCP message have in common. It is read by several goroutines at a time.
 type message struct {
-	ctx                            context.Context // ends at deadline, with the span of the message
+	ctx                            context.Context // ends mcpReserve after deadline, with the span of the message
 	id                             string          // of the request that brought it
 	grant                          *policy.Grant
-	deadline                       time.Time
+	deadline                       time.Time // of the requests that the message makes
 	connection                     net.Conn
 	host, authorization, forwarded string
 }
@@ -98,8 +101,8 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 		return &translate.InputError{Code: translate.CodeValidation,
 			Message: fmt.Sprintf("the batch has %d messages, and at most %d are allowed", messages, mcp.MaxBatch)}
 	}
-	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at, connection: c.http.Conn(),
-		host: string(c.http.Host()), authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
+	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at.Add(-mcpReserve),
+		connection: c.http.Conn(), host: string(c.http.Host()), authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)
 	c.takeBody()
 	e.server.holdBody(c)
