@@ -136,6 +136,8 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"a dump restores into either database", testBackup},
 		{"concurrent migrations all succeed", testMigrateRace},
 		{"a database of the previous schema opens", testPreviousSchema},
+		{"what an old version wrote is served after the migration", testOldRows},
+		{"old inspections count together with new ones", testOldInspections},
 		{"the version before writes and reads while an update rolls out", testRollingUpdate},
 		{"the schema of a newer program is not changed", testNewerSchema},
 	} {
