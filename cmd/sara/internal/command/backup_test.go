@@ -70,6 +70,31 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
+// testdata/backup-16 is a backup of a version with schema 16. It restores, its credentials open, and commands show and change what that
+// version wrote.
+func TestBackupOfAnOldVersion(t *testing.T) {
+	t.Parallel()
+	people, _ := clitest.Simulate(t)
+	c := clitest.NewFresh(t, sara).Against(people)
+	c.OK("restore", "testdata/backup-16")
+	got := lists(c) + c.OK("page-groups", "list", "shop", "--json") + c.OK("audit", "list", "--account", "Acme", "--json")
+	const want = "testdata/backup-16.txt"
+	if *update {
+		if err := os.WriteFile(want, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(want); err != nil || got != string(text) {
+		t.Errorf("%s (%v):\n%s", want, err, got)
+	}
+	c.Fails(ExitError, []string{"property", "import", "google"}, "invalid_client") // its credentials are sent
+	c.OK("archive", "import", "shop", c.Write("history.csv", clitest.CSVHeader+"2025-11-02,total,,1,2,3\n"))
+	month := c.OK("archive", "export", "shop", "--from", "2025-11-01", "--to", "2025-11-30", "--format", "csv")
+	if !strings.Contains(month, "2025-11-01,total,") || !strings.Contains(month, "2025-11-02,total,,1,2,3") {
+		t.Errorf("after an import into an old month:\n%s", month)
+	}
+}
+
 // backUpWhileOthersWrite annotates another property meanwhile: writers neither wait for a backup, nor fail it.
 func backUpWhileOthersWrite(c *clitest.CLI, folder string) {
 	c.T.Helper()
