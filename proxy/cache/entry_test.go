@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +17,8 @@ import (
 	"sara/proxy/cpubound"
 	"sara/translate"
 )
+
+var update = flag.Bool("update", false, "rewrite the copy in testdata")
 
 func newToken() string { return time.Now().Format(time.RFC3339Nano) }
 
@@ -66,6 +71,46 @@ func TestEntriesOfAnySizeRoundTrip(t *testing.T) {
 			t.Errorf("%d rows: %+v, %v", n, out, err)
 		} else if !sameRows(t, out.rows, in.rows) {
 			t.Errorf("%d rows differ after a round trip", n)
+		}
+	}
+}
+
+// testdata/copy-8 is a copy that another program of this version wrote: replicas of both share copies while an update rolls out. If the format
+// changes, version has to, and the file with it.
+func TestCopiesOfAVersionHaveOneFormat(t *testing.T) {
+	name := fmt.Sprintf("testdata/copy-%d", version)
+	c, rows, filled := newTestCodec(t, maxPayload), rowsOf(t, 150), newClock().Now()
+	if *update {
+		value := c.encode(&Entry{key: "key", rows: rows, filled: filled, requestHash: 3, id: 4})
+		if err := os.WriteFile(name, value, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	value, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() encodedEntry {
+		opened, err := c.open(value, string(additional("key")), filled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(opened.payload.Close)
+		return opened
+	}
+	stored := open()
+	if h := stored.headers; h.id != 4 || h.requestHash != 3 || !h.filled.Equal(filled) {
+		t.Errorf("the headers are %+v", h)
+	}
+	got, err := io.ReadAll(s2.NewReader(stored.payload))
+	var want bytes.Buffer
+	encoding := bufio.NewWriter(&want)
+	if err = errors.Join(err, rows.Encode(encoding), encoding.Flush()); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("the rows are %q, %v, and encoded now %q", got, err, want.Bytes())
+	}
+	for _, first := range []int{0, 10} {
+		if e, err := c.decode(t.Context(), open(), first); err != nil || !bytes.Equal(e.rows.Key(9), rows.Key(9)) {
+			t.Errorf("the first %d rows: %v", first, err)
 		}
 	}
 }
