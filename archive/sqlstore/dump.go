@@ -47,14 +47,11 @@ type Dump struct {
 // depend on the number of rows.
 func (s *Store) Dump(ctx context.Context, w io.Writer) (_ Dump, err error) {
 	defer wrap(&err, "dump the %s database", s.dialect)
-	current, known, err := s.SchemaVersion(ctx)
+	schema, err := s.CheckDump(ctx)
 	if err != nil {
 		return Dump{}, err
 	}
-	if current != known {
-		return Dump{}, fmt.Errorf("the schema has version %d, not %d: run sara migrate", current, known)
-	}
-	d := Dump{Kind: string(s.dialect), Schema: current, Rows: make(map[string]int)}
+	d := Dump{Kind: string(s.dialect), Schema: schema, Rows: make(map[string]int)}
 	err = snapshot(ctx, s.overview, backupLimit, func(ctx context.Context, tx *sql.Tx) error {
 		for _, table := range dumpedTables() {
 			rows, err := dumpTable(ctx, tx, w, table)
@@ -66,6 +63,19 @@ func (s *Store) Dump(ctx context.Context, w io.Writer) (_ Dump, err error) {
 		return nil
 	})
 	return d, err
+}
+
+// CheckDump returns the version of the schema, and an error if Dump refuses the database because it is not this program's.
+func (s *Store) CheckDump(ctx context.Context) (schema int64, err error) {
+	current, known, err := s.SchemaVersion(ctx)
+	switch {
+	case err != nil:
+		return current, err
+	case current < known:
+		return current, fmt.Errorf("the database has schema version %d, but this program dumps only version %d: "+
+			"back it up with the version of sara that serves it, or run sara migrate first", current, known)
+	}
+	return current, newerSchema(current, known)
 }
 
 func dumpTable(ctx context.Context, tx *sql.Tx, w io.Writer, table string) (count int, err error) {

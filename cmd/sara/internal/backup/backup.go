@@ -76,8 +76,11 @@ type Source struct {
 }
 
 // Write writes a backup into a folder that does not exist yet, or is empty. The database comes first: objects that are newer than its
-// rows do no harm, and are found by the next collection.
+// rows do no harm, and are found by the next collection. A database that this program would have to migrate is an error.
 func Write(ctx context.Context, folder string, from Source) (m Manifest, err error) {
+	if _, err := from.Store.CheckDump(ctx); err != nil {
+		return m, err
+	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return m, err
 	}

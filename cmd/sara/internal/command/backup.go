@@ -12,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"sara/archive/bucket"
-	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/backup"
 	"sara/cmd/sara/internal/console"
@@ -30,7 +29,9 @@ type backupCommand struct {
 func (backupCommand) Help() string {
 	return `It writes the database, as it is at one moment, and the objects of the archive, with a manifest and checksums (sha256sum -c SHA256SUMS).
 
-The secret key, SARA_SECRET_KEY, is not in the backup: it encrypts the stored credentials of Search Console, which stay encrypted. Keep a copy of it elsewhere; without it, every connection needs new credentials. Nor are the settings, the plans file, and the counts in Redis.`
+The secret key, SARA_SECRET_KEY, is not in the backup: it encrypts the stored credentials of Search Console, which stay encrypted. Keep a copy of it elsewhere; without it, every connection needs new credentials. Nor are the settings, the plans file, and the counts in Redis.
+
+Unlike most commands, it does not migrate the database: before an update, back up with the version that serves it.`
 }
 
 // backupRecord is a backup.
@@ -63,22 +64,26 @@ func (r backupRecord) Cells() []string {
 		strings.Join(r.SecretKeys, " ")}
 }
 
-func (c *backupCommand) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
-		objects, err := c.objects()
-		if err != nil {
-			return err
-		}
-		m, err := backup.Write(ctx, c.Folder, backup.Source{Store: store, Objects: objects, Now: con.Now(), Version: con.Version})
-		if err != nil {
-			return fmt.Errorf("back up into %s: %w", c.Folder, err)
-		}
-		if len(m.SecretKeys) > 0 {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: the secret key is not in the backup; its credentials need %s: keep a copy of it elsewhere\n",
-				strings.Join(m.SecretKeys, " and "))
-		}
-		return console.One(c.Output, con.Stdout, recordOfBackup(c.Folder, m))
-	})
+func (c *backupCommand) Run(ctx context.Context, con *console.Console) (err error) {
+	// Not migrated: a backup before an update must be one that the version before can restore.
+	store, err := backend.OpenDatabaseReadOnly(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	objects, err := c.objects()
+	if err != nil {
+		return err
+	}
+	m, err := backup.Write(ctx, c.Folder, backup.Source{Store: store, Objects: objects, Now: con.Now(), Version: con.Version})
+	if err != nil {
+		return fmt.Errorf("back up into %s: %w", c.Folder, err)
+	}
+	if len(m.SecretKeys) > 0 {
+		_, _ = fmt.Fprintf(con.Stderr, "sara: the secret key is not in the backup; its credentials need %s: keep a copy of it elsewhere\n",
+			strings.Join(m.SecretKeys, " and "))
+	}
+	return console.One(c.Output, con.Stdout, recordOfBackup(c.Folder, m))
 }
 
 // objects opens the archive. A folder that does not exist has no objects, and is not created.

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,6 +94,20 @@ func TestBackupOfAnOldVersion(t *testing.T) {
 	month := c.OK("archive", "export", "shop", "--from", "2025-11-01", "--to", "2025-11-30", "--format", "csv")
 	if !strings.Contains(month, "2025-11-01,total,") || !strings.Contains(month, "2025-11-02,total,,1,2,3") {
 		t.Errorf("after an import into an old month:\n%s", month)
+	}
+}
+
+// Who backs up before an update may already run the new version: if it migrated the database, the version before could not restore the backup.
+func TestBackupDoesNotMigrate(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, sara)
+	if err := os.Mkdir(c.Path("archive"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	execSQL(t, c, "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)")
+	c.Fails(ExitError, []string{"backup", c.Path("backup")}, "the database has schema version ", "back it up with the version of sara that serves it")
+	if _, err := os.Stat(c.Path("backup")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the backup: %v", err)
 	}
 }
 
