@@ -61,6 +61,20 @@ func TestPreflightRefusesANewerSchema(t *testing.T) {
 	}
 }
 
+// An update that migrates cannot be rolled back without a backup of the version before.
+func TestPreflightAnnouncesAMigration(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, sara)
+	const note = "Note: serve migrates the database from schema version "
+	if said := c.OK("serve", "--check"); strings.Contains(said, note) {
+		t.Errorf("without a migration:\n%s", said)
+	}
+	execSQL(t, c, "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)")
+	if said := c.OK("serve", "--check"); !strings.Contains(said, note) {
+		t.Errorf("with one:\n%s", said)
+	}
+}
+
 // parseServe parses a command line of serve.
 func parseServe(t *testing.T, args ...string) *serveCommand {
 	t.Helper()

@@ -59,11 +59,12 @@ func (c *serveCommand) Run(ctx context.Context, con *console.Console, loader *se
 
 // check runs all preflight checks, and prints the settings in force.
 func (c *serveCommand) check(ctx context.Context, con *console.Console, effective [][]string) error {
-	database, err := backend.CheckDatabase(ctx, c.Store)
+	notes, err := backend.CheckDatabase(ctx, c.Store)
 	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), errors.Join(c.checkRedis(ctx)...)); err != nil {
 		return err
 	}
-	for _, note := range append([]string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N)}, c.notes(ctx)...) {
+	notes = append(notes, service.UnsharedNote(c.RedisURL, c.Replicas.N))
+	for _, note := range append(notes, c.notes(ctx)...) {
 		if note != "" {
 			_, printErr := fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
 			err = errors.Join(err, printErr)
