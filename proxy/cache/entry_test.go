@@ -115,6 +115,13 @@ func TestCopiesOfAVersionHaveOneFormat(t *testing.T) {
 	}
 }
 
+// Replicas that share copies share the events of fills, too.
+func TestEventsHaveOneFormat(t *testing.T) {
+	if got := string(fillEvent{kind: fillFailed, failure: []byte("sealed")}.encode("key")); got != "e\x03keysealed" {
+		t.Errorf("encoded as %q: a change needs another version", got)
+	}
+}
+
 // sameRows compares rows by their encoding.
 func sameRows(t *testing.T, a, b *translate.Rows) bool {
 	t.Helper()
