@@ -134,7 +134,7 @@ func TestCacheEqualsModel(t *testing.T) {
 			case 0, 1, 2, 3:
 				e := &modelEntry{key: key, value: step, weight: random.Int64N(25), owner: fmt.Sprint(random.IntN(3))}
 				if random.IntN(50) == 0 {
-					e.weight = config.OwnerWeight + 1
+					e.weight = config.OwnerWeight + random.Int64N(2)
 				}
 				c.PutWeighted(key, e.value, e.weight, e.owner)
 				m.put(e)
@@ -158,6 +158,12 @@ func TestCacheEqualsModel(t *testing.T) {
 			}
 			if random.IntN(20) == 0 {
 				checkAll(t, c, m, random.IntN(60))
+			}
+			if random.IntN(50) == 0 { // a victim is also found when all entries are marked
+				for _, e := range m.entries {
+					c.Get(e.key)
+					e.visited = true
+				}
 			}
 		}
 		checkLinks(t, c)
