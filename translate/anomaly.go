@@ -192,12 +192,11 @@ func (list Anomalies) Notes(p *Params) []string {
 
 // concerns reports whether the anomaly affects figures of one of two periods. A step with a last day came on an unknown one of its days.
 func (a *Anomaly) concerns(previous, period DateRange) bool {
-	first := min(previous.Start, period.Start)
 	switch {
 	case a.Step && a.End == nil:
-		return first < a.Start && a.Start <= period.End
+		return previous.Start < a.Start && a.Start <= period.End
 	case a.Step:
-		return first < *a.End && a.Start <= period.End
+		return previous.Start < *a.End && a.Start <= period.End
 	}
 	return a.touches(previous) || a.touches(period)
 }

@@ -45,6 +45,11 @@ func TestReadAnomalies(t *testing.T) {
 			t.Errorf("%s\nis read as %s\nwant %s", text, got, expected)
 		}
 	}
+	longest := "- {id: " + strings.Repeat("a", 80) + ", start_date: 2026-01-01, metrics: [clicks], effect: " + strings.Repeat("é", 500) +
+		", source_url: https://example.com}\n"
+	if _, err := ReadAnomalies(strings.NewReader(longest)); err != nil {
+		t.Error(err)
+	}
 	for _, empty := range []string{"", "[]", "# nothing\n"} {
 		if list, err := ReadAnomalies(strings.NewReader(empty)); err != nil || list == nil || len(list) != 0 {
 			t.Errorf("%q is read as %v, %v", empty, list, err)
@@ -73,6 +78,7 @@ func TestReadAnomaliesRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{entry("id: a", "id: A B"), `anomaly 1: id "A B" is not 1 to 80 lower-case letters, digits and hyphens`},
 		{entry("id: a, ", ""), `anomaly 1: id "" is not 1 to 80`},
+		{entry("id: a", "id: "+strings.Repeat("a", 81)), `a" is not 1 to 80`},
 		{entry("", "") + entry("", ""), `anomaly 2: id "a" is given twice`},
 		{entry("start_date: 2026-01-01, ", ""), "anomaly 1: start_date: "},
 		{entry("2026-01-02", "2026-02-30"), "anomaly 1: end_date: "},
@@ -83,6 +89,8 @@ func TestReadAnomaliesRefuses(t *testing.T) {
 		{entry("Wrong.", "''"), "anomaly 1: effect has 0 characters: 1 to 500 are allowed"},
 		{entry("Wrong.", strings.Repeat("x", 501)), "anomaly 1: effect has 501 characters"},
 		{entry("https://example.com", "example.com"), `anomaly 1: source_url "example.com" is not an http or https URL`},
+		{entry("https://", "ftp://"), `anomaly 1: source_url "ftp://example.com" is not an http or https URL`},
+		{entry("https://", "https:///"), `anomaly 1: source_url "https:///example.com" is not an http or https URL`},
 		{entry("effect", "affect"), "read the anomalies: line 1: field affect not found; the file is a list of id, start_date"},
 		{"anomalies: []", "read the anomalies: line 1: cannot unmarshal !!map; the file is a list of id"},
 		{"- {", "read the anomalies: yaml: "},

@@ -120,7 +120,10 @@ func TestLostDaysOfASeries(t *testing.T) {
 		{start + 2, start + 3, 0}, {start + 2, start + 16, 0}, {start + 2, start + 17, start + 1}, {start, start + 1, 0},
 	} {
 		var b RowsBuilder
-		for day := start - 1; day <= start+40; day++ {
+		for _, other := range []string{(start - 1).String(), "all"} { // rows of no day of the window
+			b.Add([]byte(other), Metrics{Impressions: 1, Position: 1})
+		}
+		for day := start; day <= start+40; day++ {
 			m := Metrics{}
 			if day >= c.first && day != c.quiet {
 				m = Metrics{Impressions: 1, Position: 1}
