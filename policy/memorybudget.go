@@ -91,11 +91,11 @@ const worthAnotherTry = time.Minute
 // refuse returns a refusal unless n more fit into this replica's share, of which local are used: (limit - seen) / shares. The window of
 // the ceiling ends after left.
 func refuse(c Ceiling, limit, seen, local, n, shares int, left time.Duration) *Refusal {
-	share := max(0, limit-seen) / shares
+	share := (limit - seen) / shares
 	switch {
 	case local+n <= share:
 		return nil
-	case shares == 1 || seen+local+n > limit:
+	case seen+local+n > limit:
 		return &Refusal{Ceiling: c, Limit: limit, RetryAfter: left}
 	}
 	return &Refusal{Ceiling: c, Limit: limit, RetryAfter: min(left, worthAnotherTry), ByShare: true, Share: share}

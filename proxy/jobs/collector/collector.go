@@ -78,7 +78,7 @@ var _ History = (*archive.History)(nil)
 
 // Gateway queries the upstream. It is safe for concurrent use.
 type Gateway interface {
-	// Query returns the rows of a property.
+	// Query returns the rows of a property, of which those of a series are days of its range.
 	Query(ctx context.Context, t upstream.Target, q translate.Query) (*translate.Rows, error)
 }
 
