@@ -172,6 +172,9 @@ func testChargesAllOrNothing(t *testing.T, c *budgets, id string) {
 			t.Errorf("ceiling %d: admitted %d of 3", ceiling.ceiling, admitted)
 		}
 		wantRefusal(t, refusal, ceiling.ceiling, 3, ceiling.most)
+		if refusal.ByShare {
+			t.Errorf("ceiling %d: the refusal names a share of a budget that nobody shares: %+v", ceiling.ceiling, refusal)
+		}
 		wantCounts(t, c, account, 3, 3, 0)
 		// A cached refusal of the hour or the day ends when the limit is raised. The minute's bucket is still empty.
 		if more, _ := admitN(c.first(), 1, account, account+"key", ceilings(10)[i].plan); ceiling.ceiling != KeyMinute && more != 1 {
@@ -380,6 +383,10 @@ func testLiveCalls(t *testing.T, c *budgets, id string) {
 	plan.SearchConsoleCallsPerDay = 0
 	if refusal := charge("c", 1); refusal == nil || refusal.Ceiling != AccountCalls {
 		t.Errorf("a plan without live calls: %+v", refusal)
+	}
+	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 100, 0
+	if refusal := charge("c", 1); refusal == nil || refusal.Ceiling != PropertyMinute {
+		t.Errorf("a plan without live calls of a property: %+v", refusal)
 	}
 }
 

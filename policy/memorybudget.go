@@ -281,6 +281,5 @@ func (b *MemoryBudget) markStored(c UsageCount) {
 	defer b.mu.Unlock()
 	if a := b.accounts[c.AccountID]; a != nil {
 		a.synced, a.seen = c, c // this process is the only one
-		a.seen.advanceTo(b.latest)
 	}
 }

@@ -376,6 +376,83 @@ func TestRefusalByAShareNamesTheShare(t *testing.T) {
 	}
 }
 
+// What is left of a day decides what a client is told: the end of the day if all is used up, otherwise that another replica may admit it.
+func TestSharesOfWhatIsLeft(t *testing.T) {
+	for _, c := range []struct {
+		seenHour, seenDay int // of 100 and 1000
+		admitted          int
+		ceiling           Ceiling
+		byShare           bool
+	}{
+		{0, 994, 2, AccountDay, true},
+		{0, 998, 0, AccountDay, true},
+		{0, 999, 0, AccountDay, true},
+		{0, 1000, 0, AccountDay, false},
+		{0, 1001, 0, AccountDay, false},
+		{94, 0, 2, AccountHour, true},
+		{100, 999, 0, AccountHour, false}, // the hour lasts longer than the minute after which another replica may admit it
+		{100, 1000, 0, AccountDay, false},
+	} {
+		clock, plan := noon(), generousPlan()
+		plan.RequestsPerHour, plan.RequestsPerDay = 100, 1000
+		budget := newMemoryBudget(clock.now, func() int { return 3 }, 2)
+		now := hourOf(clock.now())
+		budget.know(UsageCount{AccountID: "a", Hour: int64(now), Day: now.day(), InHour: c.seenHour, InDay: c.seenDay})
+		budget.beginOutage()
+		admitted, refusal := admitN(budget, 10, "a", "k", plan)
+		if admitted != c.admitted || refusal.Ceiling != c.ceiling || refusal.ByShare != c.byShare {
+			t.Errorf("after %d requests of the hour and %d of the day: admitted %d, then %+v", c.seenHour, c.seenDay, admitted, refusal)
+		}
+		if byShare := refusal.RetryAfter == worthAnotherTry; byShare != c.byShare {
+			t.Errorf("after %d requests of the hour and %d of the day: try again in %v", c.seenHour, c.seenDay, refusal.RetryAfter)
+		}
+		clock.advance(now.end().Sub(clock.now()))
+		if admitted, _ = admitN(budget, 50, "a", "k", plan); c.seenDay == 0 && admitted != 33 {
+			t.Errorf("in the next hour: admitted %d of a third of 100", admitted)
+		}
+	}
+}
+
+// A key with fewer requests a minute than there are replicas is not locked out.
+func TestEachShareOfAMinuteHasARequest(t *testing.T) {
+	plan := generousPlan()
+	plan.RequestsPerMinutePerKey = 2
+	budget := newMemoryBudget(noon().now, func() int { return 3 }, 2)
+	if admitted, refusal := admitN(budget, 3, "a", "k", plan); admitted != 1 || !refusal.ByShare || refusal.Share != 1 {
+		t.Errorf("admitted %d, then %+v", admitted, refusal)
+	}
+}
+
+// The reply to a batch may be lost, so that Redis has more of a replica than the replica. Then the usage is what Redis shows.
+func TestRedisHasMoreOfAReplicaThanTheReplica(t *testing.T) {
+	clock, plan := noon(), generousPlan()
+	budget := newMemoryBudget(clock.now, func() int { return 1 }, 1)
+	admitN(budget, 3, "a", "k", plan)
+	shown := Usage{RequestsThisHour: 5, RequestsToday: 5}
+	budget.admitted("a", clock.now(), packed(hourOf(clock.now()).day(), 5), 0, shown, &plan, nil)
+	if usage := budget.Usage("a"); usage.RequestsThisHour != 5 || usage.RequestsToday != 5 {
+		t.Errorf("usage %+v, want 5", usage)
+	}
+}
+
+// A replica knows how many requests all have made. If Redis has fewer, then it has lost some, even if it has all of this replica's.
+func TestALossOfOthersRequestsIsRestored(t *testing.T) {
+	avoidHourEnd(t)
+	server := redistest.Single(t)
+	first := startRedisBudget(t, server.URL(), redisOptions{patient: true})
+	second := startRedisBudget(t, server.URL(), redisOptions{patient: true})
+	plan := generousPlan()
+	plan.RequestsPerDay = 7
+	admitN(first, 4, "a", "key", plan)
+	admitN(second, 1, "a", "key", plan)
+	ctx, control := t.Context(), server.Client()
+	control.HDel(ctx, accountKey("a"), "b:"+first.replica)
+	control.HSet(ctx, accountKey("a"), "hn", 1, "dn", 1)
+	if admitted, _ := admitN(second, 4, "a", "key", plan); admitted != 2 {
+		t.Errorf("admitted %d of the 2 requests that are left of 7", admitted)
+	}
+}
+
 // Redis must answer each part within a round trip, however many keys the accounts have.
 func TestRestoresAreSplitByAccountsAndKeys(t *testing.T) {
 	t.Parallel()

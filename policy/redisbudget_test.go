@@ -22,9 +22,14 @@ func TestCachedRefusalsSkipRedisUntilTheCeilingResets(t *testing.T) {
 			t.Fatalf("ceiling %d does not refuse", ceiling.ceiling)
 		}
 		before := roundTrips(t, control)
+		shown, _ := s.Admit(account, account+"key", ceiling.plan)
 		clock.advance(refusal.RetryAfter / 2)
-		_, again := admitN(s, 1000, account, account+"key", ceiling.plan)
+		later, again := s.Admit(account, account+"key", ceiling.plan)
 		wantRefusal(t, again, ceiling.ceiling, 2, refusal.RetryAfter/2)
+		if passed := later.At.Sub(shown.At); passed != refusal.RetryAfter/2 {
+			t.Errorf("ceiling %d: the time of the counter advances by %v within %v", ceiling.ceiling, passed, refusal.RetryAfter/2)
+		}
+		admitN(s, 998, account, account+"key", ceiling.plan)
 		if trips := roundTrips(t, control) - before; trips != 0 {
 			t.Errorf("ceiling %d: 1000 refusals made %v round trips", ceiling.ceiling, trips)
 		}
