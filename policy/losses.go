@@ -22,16 +22,13 @@ type lossLog struct {
 	mu       sync.Mutex // guards everything below
 	lost     int        // requests and calls that were restored since the last line
 	over     [4]int     // admitted beyond the limits since then, as in overLimits
-	logged   time.Time
-	lastLoss time.Time // by the clock of this process
+	logged   time.Time  // zero: never, as the following
+	lastLoss time.Time  // by the clock of this process
 	lastOver time.Time
 }
 
 // add records what one call of restore.lua found.
 func (l *lossLog) add(lost int, over [4]int) {
-	if lost == 0 && over == [4]int{} {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -50,7 +47,7 @@ func (l *lossLog) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if l.lost == 0 && l.over == [4]int{} || !l.logged.IsZero() && now.Sub(l.logged) < lossLogInterval {
+	if l.lost == 0 && l.over == [4]int{} || now.Sub(l.logged) < lossLogInterval {
 		return
 	}
 	if l.lost > 0 {
@@ -78,7 +75,7 @@ func (l *lossLog) notes() (notes []string) {
 		{l.lastLoss, "Redis lost counts, which this replica restored"},
 		{l.lastOver, "requests were admitted beyond a limit"},
 	} {
-		if age := now.Sub(event.at); !event.at.IsZero() && age < lossRecent {
+		if age := now.Sub(event.at); age < lossRecent {
 			notes = append(notes, event.text+" "+counted(int(age.Minutes()), "minute")+" ago")
 		}
 	}

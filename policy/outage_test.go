@@ -349,6 +349,23 @@ func TestNotesDescribeALossForAQuarterOfAnHour(t *testing.T) {
 	if notes := losses.notes(); len(notes) != 0 {
 		t.Errorf("notes %q after a quarter of an hour", notes)
 	}
+	for _, c := range []struct {
+		lost       int
+		over       [4]int
+		line, note string // the only ones
+	}{
+		{0, [4]int{1, 0, 0, 0}, "hour=1 day=0", "requests were admitted beyond a limit 0 minutes ago"},
+		{1, [4]int{}, "count=1", "Redis lost counts, which this replica restored 0 minutes ago"},
+	} {
+		before := len(log.lines())
+		losses.add(c.lost, c.over)
+		losses.flush()
+		lines, notes := log.lines()[before:], losses.notes()
+		if len(lines) != 1 || !strings.Contains(lines[0], c.line) || !slices.Equal(notes, []string{c.note}) {
+			t.Errorf("logged %q, notes %q, want %q and %q", lines, notes, c.line, c.note)
+		}
+		clock.advance(lossRecent)
+	}
 }
 
 // A refusal by a share says so: the client is within its plan.

@@ -28,6 +28,56 @@ func TestOutageBeginsBeforeTheFallbackDecides(t *testing.T) {
 	s.wantDegraded(t, true, 1)
 }
 
+// Of several replicas, one uses Redis again after some ticks in a row in which it answers: by then all have added what they admitted. A
+// single replica waits for nobody.
+func TestReplicaRejoinsAfterTicksInARow(t *testing.T) {
+	server := redistest.Single(t)
+	check := func(s *testRedisBudget, ticks int, wantDown bool) {
+		t.Helper()
+		for range ticks {
+			s.check(t.Context())
+		}
+		if s.Degraded() != wantDown {
+			t.Errorf("down: %v, want %v", s.Degraded(), wantDown)
+		}
+	}
+	s := startRedisBudget(t, server.URL(), redisOptions{replicas: 2})
+	for range 2 { // the second outage is like the first
+		s.redisDown(errRedisDown)
+		check(s, rejoinTicks-1, true)
+		check(s, 1, false)
+	}
+	s.redisDown(errRedisDown)
+	check(s, rejoinTicks-1, true)
+	server.Stop()
+	check(s, 1, true)
+	server.Start()
+	check(s, rejoinTicks-1, true)
+	check(s, 1, false)
+
+	alone := startRedisBudget(t, redistest.Single(t).URL(), redisOptions{})
+	alone.redisDown(errRedisDown)
+	check(alone, 1, false)
+}
+
+func TestEachUseOfRedisNoticesThatItIsDown(t *testing.T) {
+	server := redistest.Single(t)
+	server.Kill()
+	for name, use := range map[string]func(b Budget){
+		"a request":      func(b Budget) { _, _ = b.Admit("a", "k", generousPlan()) },
+		"a minute":       func(b Budget) { _, _ = b.ChargeMinute("a", "k", generousPlan()) },
+		"the usage":      func(b Budget) { b.Usage("a") },
+		"live calls":     func(b Budget) { _ = b.ChargeLiveCalls("a", "p", 1, generousPlan()) },
+		"returned calls": func(b Budget) { b.RefundLiveCalls("a", 1, time.Now()) },
+	} {
+		s := newTestRedisBudget(t, server.Client(), redisOptions{}, nil)
+		if use(s); !s.Degraded() {
+			t.Errorf("%s: the outage is not noticed", name)
+		}
+		s.Close()
+	}
+}
+
 // A check that Close ends shows nothing about Redis: the last counts still have to reach it.
 func TestCheckThatIsStoppedIsNoOutage(t *testing.T) {
 	s := startRedisBudget(t, redistest.Single(t).URL(), redisOptions{})
@@ -61,5 +111,32 @@ func TestCountsThatCloseCannotBringToRedisAreStored(t *testing.T) {
 		if u.Used.AccountID != "a" || u.Local.InDay != 1 {
 			t.Errorf("stored: %+v", u)
 		}
+	}
+}
+
+// While Redis is down, replicas store what they admit, so that one that starts then knows it.
+func TestReplicaThatStartsDuringAnOutageKnowsWhatOthersAdmitted(t *testing.T) {
+	avoidHourEnd(t)
+	server := redistest.Single(t)
+	server.Kill()
+	store := &fakeReplicaStore{stored: map[string]ReplicaUsage{}}
+	start := func() *testRedisBudget {
+		s := newTestRedisBudget(t, server.Client(), redisOptions{replicas: 3}, nil)
+		s.shares.store, s.config.Store = store, store
+		if err := s.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for i := range 3 { // each after the one before
+		s := start()
+		usage := s.Usage("a")
+		if usage.RequestsThisHour != 3*i || usage.RequestsToday != 3*i || usage.CallsToday != 2*i {
+			t.Errorf("replica %d starts with the usage %+v", i, usage)
+		}
+		admitN(s, 3, "a", "k", generousPlan())
+		_ = s.ChargeLiveCalls("a", "p", 2, generousPlan())
+		s.check(t.Context())
+		defer s.Close()
 	}
 }
