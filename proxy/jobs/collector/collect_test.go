@@ -399,7 +399,7 @@ func (g lyingGateway) Query(ctx context.Context, t upstream.Target, q translate.
 	return b.Rows(), nil
 }
 
-// A damaged object is left for a person to inspect: it is neither overwritten nor retried. Other properties are not affected.
+// A damaged object is left for a person to inspect: it is neither overwritten nor retried. Other months and properties are not affected.
 func TestDamagedArchiveIsLeftAsItIs(t *testing.T) {
 	w, folder := newUpstream(t, nil), t.TempDir()
 	span := w.weeks(2)
@@ -409,16 +409,66 @@ func TestDamagedArchiveIsLeftAsItIs(t *testing.T) {
 	}
 	damaged := objects(t, folder)
 	w.passDay()
-	results, err := w.collector(folder).Collect(context.Background(), w.properties("shop", "blog"), span)
+	since := *span.Since - 60
+	results, err := w.collector(folder).Collect(context.Background(), w.properties("shop", "blog"), Span{Since: &since})
 	check(t, err)
 	var object *archive.ObjectError
 	if !errors.As(results[0].Err, &object) || results[1].Err != nil {
 		t.Errorf("got %v and %v", results[0].Err, results[1].Err)
 	}
-	w.wantArchived(folder, "blog", *span.Since, w.anchor())
+	w.wantArchived(folder, "blog", since, w.anchor())
+	inventory, err := openHistory(t, folder).Days(t.Context(), "shop")
+	if !errors.As(err, &object) {
+		t.Error(err)
+	}
+	equal(t, "first day beside the damaged months", inventory[translate.ByPage].First, since)
 	after := objects(t, folder)
 	for name := range damaged {
 		equal(t, name, after[name], damaged[name])
+	}
+}
+
+// unlisted is a History that cannot be listed.
+type unlisted struct{ History }
+
+func (unlisted) Days(context.Context, string) (archive.Inventory, error) {
+	return nil, errors.New("the object store is down")
+}
+
+// Nothing is known of an archive that cannot be listed. No call is made to collect it again.
+func TestUnlistedArchiveIsNotCollectedAgain(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		c := b.paced(func(c *Config) { c.History = unlisted{b.history} })
+		if results := b.run(c, "shop"); results[0].Err == nil || len(b.calls()) > 0 {
+			t.Errorf("got %v", results[0].Err)
+		}
+	})
+}
+
+func TestEstimateOfTheDaysToCollect(t *testing.T) {
+	const anchor = translate.Date(20_000)
+	since, until, late := anchor-9, anchor-4, anchor+7
+	all, early, beyond := Span{Since: &since}, Span{Since: &since, Until: &until}, Span{Since: &since, Until: &late}
+	for _, c := range []struct {
+		span        Span
+		first, last translate.Date // archived; 0: none
+		months      int            // of retention
+		archived    bool           // by its user
+		want        int            // -1: not estimated
+	}{
+		{all, 0, 0, 36, false, 10}, {early, 0, 0, 36, false, 6}, {beyond, 0, 0, 36, false, 10},
+		{all, anchor - 99, anchor - 20, 36, false, 10}, {all, anchor - 99, anchor - 6, 36, false, 6}, {all, anchor - 7, anchor - 6, 36, false, 8},
+		{all, anchor - 99, anchor, 36, false, ProvisionalDays}, {early, anchor - 99, anchor, 36, false, 0},
+		{Span{Since: &late}, 0, 0, 36, false, 0}, {all, 0, 0, 0, false, -1}, {all, 0, 0, 36, true, -1},
+	} {
+		r := &run{anchor: anchor, span: c.span}
+		p := Property{Target: upstream.Target{PropertyID: "shop"}, RetentionMonths: c.months, Archived: c.archived}
+		if c.first != 0 {
+			p.State.First, p.State.Last = &c.first, &c.last
+		}
+		if got, ok := r.estimate([]Property{p})["shop"]; ok != (c.want >= 0) || ok && got != c.want {
+			t.Errorf("%+v: %d days", c, got)
+		}
 	}
 }
 
