@@ -215,7 +215,7 @@ func (c *Cache) Close() {
 }
 
 // servable reports whether a stale entry may be returned while it is refilled: not if its last refill failed.
-func (f Found) servable() bool { return f.Entry != nil && f.Stale && !f.Entry.refillFailed.Load() }
+func (f Found) servable() bool { return f.Stale && !f.Entry.refillFailed.Load() }
 
 // fromMemory returns the newest entry in memory that answers the request.
 func (c *Cache) fromMemory(r *Request) Found {
@@ -256,7 +256,7 @@ func (c *Cache) take(l *lookup, has Found, of sought) Found {
 
 // newer returns an entry from Redis if it is newer than the one in memory, and otherwise the latter.
 func (c *Cache) newer(has Found, entry *Entry, ttl time.Duration) Found {
-	if entry == nil || has.Entry != nil && (entry.id == has.Entry.id || !entry.filled.After(has.Entry.filled)) {
+	if entry == nil || has.Entry != nil && !entry.filled.After(has.Entry.filled) {
 		return has
 	}
 	return c.found(entry, HitShared, ttl)
