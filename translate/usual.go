@@ -120,18 +120,15 @@ func isPrintable(text string) bool {
 	return true
 }
 
-// plainCount reads an integer of up to 15 digits.
+// plainCount reads an integer of up to 15 digits, or those of another number, after which no comma comes.
 func (s *scanner) plainCount(n *int64) bool {
 	const most = 15
 	s.next()
 	start := s.at
 	value, digits := s.digits()
 	*n = int64(value)
-	return digits > 0 && digits <= most && (digits == 1 || s.text[start] != '0') && s.at < len(s.text) && !isNumeric(s.text[s.at])
+	return digits > 0 && digits <= most && (digits == 1 || s.text[start] != '0')
 }
-
-// isNumeric reports whether a number continues with c after its integer digits.
-func isNumeric(c byte) bool { return c == '.' || c == 'e' || c == 'E' }
 
 func (s *scanner) plainFraction(f *float64) bool {
 	var err error
