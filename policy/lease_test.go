@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -213,6 +214,25 @@ func TestALeaseThatIsNotReturnedCountsAsUsed(t *testing.T) {
 	w.wantCounted(12+leased, 0)
 	if usage := w.replicas[0].Usage("account"); usage.RequestsToday != 12+leased || usage.RequestsThisHour != 12+leased {
 		t.Errorf("the late replica knows of %+v", usage)
+	}
+}
+
+// It does so too if what comes next restores what another replica has counted.
+func TestALeaseLapsesInARestore(t *testing.T) {
+	w := newLeaseWorld(t, 2)
+	second := w.replicas[1]
+	w.together(second, "other", 1)
+	w.together(w.replicas[0], "key", 10)
+	_, leased := w.counted()
+	w.fallback.take("account", "key", &w.plan)
+	w.advance(time.Second + time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	w.must(second.restore(ctx, second.fallback.ledger("account")))
+	w.endLeases(leaseUse) // the late replica's report is of what has lapsed
+	w.wantCounted(11+leased, 0)
+	if usage := second.Usage("account"); usage.RequestsThisHour != 11+leased {
+		t.Errorf("Redis has counted %+v", usage)
 	}
 }
 

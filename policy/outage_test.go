@@ -547,6 +547,9 @@ func TestRequestsOfAnOutageCountAfterALossOfAReplicaThatHasEnded(t *testing.T) {
 	server.Start()
 	all(probe)
 	wanted(102)
+	if ttl := server.Client().TTL(t.Context(), accountKey("a")).Val(); ttl <= 24*time.Hour || ttl > 48*time.Hour {
+		t.Errorf("the restored counts expire in %v", ttl)
+	}
 	server.Stop()
 	all(probe)
 	all(func(s *testRedisBudget) { admitN(s, 50, "a", "key", plan) })

@@ -78,6 +78,24 @@ func TestEachUseOfRedisNoticesThatItIsDown(t *testing.T) {
 	}
 }
 
+// The end of an outage does not refill the minute of a key.
+func TestMinuteOfAKeyOutlastsAnOutage(t *testing.T) {
+	avoidHourEnd(t)
+	s := startRedisBudget(t, redistest.Single(t).URL(), redisOptions{patient: true})
+	plan := generousPlan()
+	plan.RequestsPerMinutePerKey = 3
+	admitted, _ := admitN(s, 1, "a", "k", plan)
+	s.redisDown(errRedisDown)
+	more, _ := admitN(s, 5, "a", "k", plan)
+	s.check(t.Context())
+	s.wantDegraded(t, false, 2)
+	last, refusal := admitN(s, 5, "a", "k", plan)
+	if admitted+more+last != 3 {
+		t.Errorf("admitted %d, %d during the outage, and %d after it, of 3", admitted, more, last)
+	}
+	wantRefusal(t, refusal, KeyMinute, 3, time.Minute/3)
+}
+
 // A check that Close ends shows nothing about Redis: the last counts still have to reach it.
 func TestCheckThatIsStoppedIsNoOutage(t *testing.T) {
 	s := startRedisBudget(t, redistest.Single(t).URL(), redisOptions{})
