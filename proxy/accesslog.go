@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
@@ -26,20 +25,16 @@ const (
 	// accessDelay is how long a line may be buffered, so that many are written at once: a write for each request would cost
 	// half as much as an answer from memory.
 	accessDelay = 200 * time.Millisecond
-	// accessFlush is the number of buffered bytes that are written without waiting for accessDelay. accessBound bounds the
-	// buffer while the log's reader does not keep up: instead of applying back-pressure to requests, further lines are
-	// dropped and counted.
+	// accessFlush is the number of buffered bytes that are written without waiting for accessDelay.
 	accessFlush = 64 << 10
-	accessBound = 4 << 20
 )
 
 // An accessLog writes a line for each answered request. A line quotes no text of the client: an unknown path or a filter may
 // hold a key or search terms.
 type accessLog struct {
-	out     io.Writer // nil: no lines are written
-	format  AccessFormat
-	sample  float64 // fraction (0-1) of successes to log
-	dropped prometheus.Counter
+	out    io.Writer // nil: no lines are written
+	format AccessFormat
+	sample float64 // fraction (0-1) of successes to log
 
 	mu       sync.Mutex // guards buffered and second
 	buffered []byte
@@ -51,11 +46,8 @@ type accessLog struct {
 }
 
 // newAccessLog returns a log that writes until close is called.
-func newAccessLog(out io.Writer, format AccessFormat, sample float64, registry prometheus.Registerer) *accessLog {
-	l := &accessLog{out: out, format: format, sample: sample, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {},
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sara_access_lines_dropped_total", Help: "Lines of the access log that were dropped because its reader did not keep up."})}
-	registry.MustRegister(l.dropped)
+func newAccessLog(out io.Writer, format AccessFormat, sample float64) *accessLog {
+	l := &accessLog{out: out, format: format, sample: sample, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {}}
 	if out != nil {
 		ending := make(chan struct{})
 		l.stop = sync.OnceFunc(func() { close(ending) })
@@ -126,11 +118,6 @@ func (l *accessLog) write(c *call, status int, code string, took time.Duration) 
 	}
 	l.mu.Lock()
 	before := len(l.buffered)
-	if before > accessBound {
-		l.mu.Unlock()
-		l.dropped.Inc()
-		return
-	}
 	l.buffered = l.format.append(l.buffered, &l.second, c, status, code, took, fraction)
 	after := len(l.buffered)
 	l.mu.Unlock()

@@ -89,7 +89,8 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may call the API from a browser, each as browsers write it, or AnyOrigin alone; empty: none.
 	CORSOrigins []string
 
-	// Access gets a line for each request, in whole lines and up to 200 ms late; nil: there is no access log.
+	// Access gets a line for each request, in whole lines and up to 200 ms late; nil: there is no access log. It must not block: lines
+	// that cannot be written yet are kept, without a bound, and Shutdown waits for them.
 	Access       io.Writer
 	AccessFormat AccessFormat
 
@@ -187,7 +188,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	s.open = newConnections(connectionLimit(c.MemoryLimit), c.TrustedProxyHeader != "", c.Now, c.Registry)
 	s.sendings = newSendings(sendingLimit(c.MemoryLimit), c.Registry)
 	s.edge = s.newEdge(routes)
-	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample, c.Registry)
+	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample)
 	return s, nil
 }
 

@@ -93,7 +93,10 @@ func (c *serveCommand) checkRedis(ctx context.Context) []error {
 
 // serve opens everything, serves, and closes it in the opposite order.
 func (c *serveCommand) serve(ctx context.Context, con *console.Console, effective [][]string) (err error) {
-	log := service.OpenLogs(console.Raw(con.Stderr), c.Log)
+	registry := service.NewRegistry()
+	lines := service.OpenBacklog(console.Raw(con.Stderr), registry)
+	defer lines.Close()
+	log := service.OpenLogs(lines, c.Log)
 	plans := c.PlansFile.Table()
 	database, err := c.openDatabase(ctx, plans, log.Logger)
 	store := database.store
@@ -103,7 +106,6 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	if err := errors.Join(err, c.preflight(ctx, log.Logger)); err != nil {
 		return err
 	}
-	registry := service.NewRegistry()
 	budgets, err := service.OpenBudgets(ctx, service.BudgetConfig{Location: c.RedisURL, Rows: c.SharedRows, RowBytes: c.RedisCacheBytes.Bytes,
 		Replicas: c.Replicas.N, Store: store, Log: log.Logger, Registry: registry, Now: con.Now})
 	if err != nil {

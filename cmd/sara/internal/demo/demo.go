@@ -77,7 +77,10 @@ func Run(ctx context.Context, con *console.Console, o Options) (err error) {
 
 // serve seeds the world in an empty folder, and serves it like the command serve.
 func (o *Options) serve(ctx context.Context, con *console.Console, folder string, users *Users, simulator *http.Server) (err error) {
-	log := service.OpenLogs(console.Raw(con.Stderr), settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
+	registry := service.NewRegistry()
+	lines := service.OpenBacklog(console.Raw(con.Stderr), registry)
+	defer lines.Close()
+	log := service.OpenLogs(lines, settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
@@ -88,7 +91,6 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	registry := service.NewRegistry()
 	slots := cpubound.New()
 	gateway, err := upstream.New(upstream.Config{BaseURL: users.URL, TokenURL: users.URL + "/token", Connections: store, Slots: slots,
 		Log: log.Logger, Registerer: registry})

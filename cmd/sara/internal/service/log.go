@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"sync"
 
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
@@ -18,29 +17,15 @@ type Logs struct {
 	Sample float64 // the fraction of successful requests to log
 }
 
-// OpenLogs returns logs to w.
+// OpenLogs returns logs to w, which must be safe for concurrent use if the level includes requests.
 func OpenLogs(w io.Writer, s settings.Log) Logs {
-	shared := &serialWriter{out: w}
 	options := &slog.HandlerOptions{Level: s.LogLevel.Level}
-	l := Logs{Logger: slog.New(slog.NewTextHandler(shared, options)), Format: proxy.AccessText, Sample: s.AccessLogSample.Value}
+	l := Logs{Logger: slog.New(slog.NewTextHandler(w, options)), Format: proxy.AccessText, Sample: s.AccessLogSample.Value}
 	if s.LogFormat.JSON {
-		l.Logger, l.Format = slog.New(slog.NewJSONHandler(shared, options)), proxy.AccessJSON
+		l.Logger, l.Format = slog.New(slog.NewJSONHandler(w, options)), proxy.AccessJSON
 	}
 	if l.Enabled(context.Background(), slog.LevelInfo) {
-		l.Access = shared
+		l.Access = w
 	}
 	return l
-}
-
-// serialWriter serializes writes.
-type serialWriter struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-// Write implements io.Writer.
-func (w *serialWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(p)
 }

@@ -1,0 +1,55 @@
+package service
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/cmd/sara/internal/settings"
+)
+
+// stalled is a log whose reader does not read until it is released.
+type stalled struct {
+	release chan struct{}
+	lines   bytes.Buffer
+}
+
+func (s *stalled) Write(p []byte) (int, error) {
+	<-s.release
+	return s.lines.Write(p)
+}
+
+// Nobody waits for a log that is not read: lines beyond the bound are dropped and counted, and the shutdown ends.
+func TestStalledLogDelaysNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out, registry := &stalled{release: make(chan struct{})}, prometheus.NewRegistry()
+		backlog := OpenBacklog(out, registry)
+		log := OpenLogs(backlog, settings.Log{})
+		log.Warn("first")
+		synctest.Wait() // its write blocks
+		const lines = 6
+		long := strings.Repeat("x", 1<<20)
+		for range lines {
+			log.Warn("request failed", slog.String("error", long))
+		}
+		const fit = 4 // in 4 MiB, the one that crosses the bound included
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dropped := families[0].GetMetric()[0].GetCounter().GetValue(); dropped != lines-fit {
+			t.Errorf("%v lines are dropped, want %d", dropped, lines-fit)
+		}
+		backlog.Close()
+		close(out.release)
+		synctest.Wait()
+		if written := bytes.Count(out.lines.Bytes(), []byte("\n")); written != 1+fit {
+			t.Errorf("%d lines are written once the log is read, want %d", written, 1+fit)
+		}
+	})
+}
