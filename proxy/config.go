@@ -42,6 +42,10 @@ type Config struct {
 	// none, and 1 GiB is assumed.
 	MemoryLimit int64
 
+	// OpenFiles is how many files and connections the process may have open, from which the bound of clients' connections is derived; 0:
+	// there is no limit.
+	OpenFiles int
+
 	// FillBytes bounds the memory of upstream answers in flight; 0: FillBytes(MemoryLimit). FillPatience bounds how long an
 	// upstream call may wait for it; 0: 10 s.
 	FillBytes    int64
@@ -185,7 +189,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	if err := c.Registry.Register(newReadiness(s)); err != nil {
 		return nil, err
 	}
-	s.open = newConnections(connectionLimit(c.MemoryLimit), c.TrustedProxyHeader != "", c.Now, c.Registry)
+	s.open = newConnections(connectionLimit(c.MemoryLimit, c.OpenFiles), c.TrustedProxyHeader != "", c.Now, c.Registry)
 	s.sendings = newSendings(sendingLimit(c.MemoryLimit), c.Registry)
 	s.edge = s.newEdge(routes)
 	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample)

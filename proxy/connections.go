@@ -11,21 +11,27 @@ import (
 	"sara/policy"
 )
 
-// The bounds of connections. Together they take up at most an eighth of the memory limit.
+// The bounds of connections. Together they take up at most an eighth of the memory limit, and leave some of the open files that the
+// process may have to connections to Redis, databases, stores and the upstream, and to the admin endpoints.
 const (
 	// connectionBytes is the measured memory of one connection: its read and write buffers, its goroutine's stack and its bookkeeping.
 	connectionBytes = 60 << 10
 	minConnections  = 256
 	maxConnections  = 16 << 10
 	minPerNetwork   = 64
+	mostOtherFiles  = 256
 
 	// evictAfter is how long a connection must have waited for bytes before it makes room for another one.
 	evictAfter = time.Second
 )
 
-// connectionLimit returns how many connections may be open under a memory limit; 0 is none.
-func connectionLimit(memoryLimit int64) int {
-	return int(min(memoryShare(memoryLimit, 8, minConnections*connectionBytes)/connectionBytes, maxConnections))
+// connectionLimit returns how many connections may be open under a memory limit and a limit of open files; 0 is no limit.
+func connectionLimit(memoryLimit int64, openFiles int) int {
+	limit := int(min(memoryShare(memoryLimit, 8, minConnections*connectionBytes)/connectionBytes, maxConnections))
+	if openFiles > 0 {
+		limit = min(limit, max(openFiles/2, openFiles-mostOtherFiles))
+	}
+	return limit
 }
 
 // connections are the open connections of a server. Opening and closing one takes a lock; a request on one does not.

@@ -21,12 +21,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestConnectionLimitFollowsMemory(t *testing.T) {
-	for limit, want := range map[int64]int{0: 2184, 1: 256, 640 << 20: 1365, 1 << 30: 2184, 1 << 40: 16384} {
-		if got := connectionLimit(limit); got != want {
-			t.Errorf("with %d bytes: %d connections, want %d", limit, got, want)
+func TestConnectionLimitFollowsMemoryAndOpenFiles(t *testing.T) {
+	f := func(memory int64, files, want int) {
+		t.Helper()
+		if got := connectionLimit(memory, files); got != want {
+			t.Errorf("with %d bytes and %d files: %d connections, want %d", memory, files, got, want)
 		}
 	}
+	f(0, 0, 2184)
+	f(1, 0, 256)
+	f(640<<20, 0, 1365)
+	f(1<<30, 0, 2184)
+	f(1<<40, 0, 16384)
+	f(0, 1<<20, 2184)
+	f(0, 2000, 1744)
+	f(0, 1024, 768)
+	f(0, 256, 128)
+	f(1, 100, 50)
 }
 
 // closable is a connection of which only the end matters.

@@ -138,7 +138,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, ArchiveAway: history.Store.Away, Plans: plans, Anomalies: c.AnomaliesFile.List(),
 		Budget: budgets.Budget, Degraded: budgets.Degraded, Degradations: budgets.Degradations, Snapshots: snapshots,
-		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), Slots: slots, Profiles: c.Pprof.On, Rows: budgets.Rows, Keyring: keys,
+		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), OpenFiles: service.OpenFiles(), Slots: slots, Profiles: c.Pprof.On,
+		Rows: budgets.Rows, Keyring: keys,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,
 		Version: con.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
