@@ -248,8 +248,7 @@ func (b *batcher) send(commands []command) (again []command, err error) {
 		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline, b.ownField)...)
 		_ = pipe.Process(ctx, redisconn.Once(c.reply)) // queues the command; it cannot fail
 	}
-	// The error of the pipeline is that of its first failed command; they are checked one by one below.
-	_, _ = pipe.Exec(ctx)
+	redisconn.Exec(ctx, pipe)
 	full := false
 	var behind []group
 	for _, c := range commands {

@@ -221,7 +221,7 @@ func TestRefundsWhileRedisIsDownCountOnce(t *testing.T) {
 	}
 }
 
-func TestWrongRedisPasswordIsAnOutageAndStaysOutOfTheLog(t *testing.T) {
+func TestWrongRedisPasswordIsAnOutageWithThatReasonAndStaysOutOfTheLog(t *testing.T) {
 	server := redistest.Single(t, "--requirepass", "right")
 	s := startRedisBudget(t, strings.Replace(server.URL(), "://", "://:wrong-secret@", 1), redisOptions{})
 	if admitted, refusal := admitN(s, 10, "a", "k", generousPlan()); admitted != 10 {
@@ -229,7 +229,11 @@ func TestWrongRedisPasswordIsAnOutageAndStaysOutOfTheLog(t *testing.T) {
 	}
 	s.probeNow()
 	s.wantDegraded(t, true, 1)
-	if text := strings.Join(s.log.lines(), ""); strings.Contains(text, "wrong-secret") {
+	text := strings.Join(s.log.lines(), "")
+	if !strings.Contains(text, "Redis is down") || !strings.Contains(text, "WRONGPASS") {
+		t.Errorf("the log does not say what is wrong: %s", text)
+	}
+	if strings.Contains(text, "wrong-secret") {
 		t.Errorf("the log holds the password: %s", text)
 	}
 }

@@ -78,7 +78,7 @@ func (b *RedisBudget) sendRestores(ctx context.Context, script []any, replica st
 		replies[i] = redis.NewIntSliceCmd(ctx, append(words, e.args()...)...)
 		_ = pipe.Process(ctx, redisconn.Once(replies[i])) // queues the command; it cannot fail
 	}
-	_, _ = pipe.Exec(ctx) // its error is that of its first failed command
+	redisconn.Exec(ctx, pipe)
 	for i, reply := range replies {
 		numbers, replyErr := reply.Result()
 		var now time.Time

@@ -164,7 +164,7 @@ func (s *sharedStore) pipeline(ctx context.Context, verb, script any, calls []*s
 	for _, c := range calls {
 		_ = pipe.Process(ctx, c.command)
 	}
-	_, _ = pipe.Exec(ctx) // its error is that of the first failed command
+	redisconn.Exec(ctx, pipe)
 }
 
 // prepare builds the command of a call. Arguments are pointers where a value would cause an allocation.

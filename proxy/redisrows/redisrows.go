@@ -193,7 +193,7 @@ func (s *Store) publishOnServer(ctx context.Context, o *Outcome, weight int64) (
 	pipe := s.config.Rows.Pipeline()
 	written := pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
 	reply := s.publish.EvalSha(ctx, pipe, keys, arguments...)
-	_, _ = pipe.Exec(ctx) // the errors are those of the two commands
+	redisconn.Exec(ctx, pipe)
 	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 		reply = s.publish.Eval(ctx, s.config.Rows, keys, arguments...)
 	}
