@@ -167,26 +167,25 @@ func (g group) readReply(numbers []int64, ledger *MemoryBudget, now time.Time) (
 		return nil, errTruncatedReply
 	}
 	usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
-	own := numbers[3]
+	v := verdict{own: numbers[3], total: usage}
+	var atFirst [4]keyState // most groups have few keys
+	keys := atFirst[:0]
 	numbers = numbers[perAccount:]
 	decisions := numbers
 	p := &g[0].plan
-	var atFirst [4]keyState // most groups have few keys
-	admitted, keys := 0, atFirst[:0]
 	for admissions, waiting := range g.keys() {
 		if len(numbers) < perKey {
 			return nil, errTruncatedReply
 		}
 		if p.RequestsPerHour != unlimited {
-			admitted += min(waiting, int(numbers[0]))
+			v.admitted += min(waiting, int(numbers[0]))
 		}
 		keys = append(keys, keyState{admissions[0].keyID, tokenBucket(numbers[2]), admissions[0].lease, int(numbers[3])})
 		numbers = numbers[perKey:]
 	}
-	total := usage
-	total.RequestsThisHour += admitted
-	total.RequestsToday += admitted
-	unknown := ledger.admitted(g[0].accountID, now, own, admitted, total, p, keys)
+	v.total.RequestsThisHour += v.admitted
+	v.total.RequestsToday += v.admitted
+	unknown := ledger.admitted(g[0].accountID, p, v, keys)
 	usage.RequestsThisHour += unknown.InHour
 	usage.RequestsToday += unknown.InDay
 	g.decide(decisions, usage)

@@ -64,14 +64,20 @@ type keyState struct {
 	asked, granted int
 }
 
-// admitted records what Redis decided at now, by its own clock: it had a number of this replica's requests of a day (own, packed), and
-// admitted n more of the account, whose usage is now total. It keeps copies of the keys. It returns what Redis does not know: what was
-// admitted from leases in the meantime.
-func (b *MemoryBudget) admitted(accountID string, now time.Time, own int64, n int, total Usage, p *Plan, keys []keyState) (unknown UsageCount) {
+// A verdict is what Redis has decided about requests of an account.
+type verdict struct {
+	own      int64 // how many of this replica's requests it had before, packed with the day
+	admitted int   // of these requests
+	total    Usage // of the account, with them, by the clock of Redis
+}
+
+// admitted records a verdict, and copies of what Redis shows of the keys. It returns what Redis does not know: what was admitted from leases
+// in the meantime.
+func (b *MemoryBudget) admitted(accountID string, p *Plan, v verdict, keys []keyState) (unknown UsageCount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.accounts[accountID]
-	if a == nil && n == 0 && total.RequestsToday == 0 && total.CallsToday == 0 && len(keys) == 0 {
+	a, now, n := b.accounts[accountID], v.total.At, v.admitted
+	if a == nil && n == 0 && v.total.RequestsToday == 0 && v.total.CallsToday == 0 && len(keys) == 0 {
 		return unknown // nothing to remember
 	}
 	a = b.account(accountID, now)
@@ -82,15 +88,15 @@ func (b *MemoryBudget) admitted(accountID string, now time.Time, own int64, n in
 	a.used.InHour += n
 	a.used.InDay += n
 	has := UsageCount{Hour: a.used.Hour, Day: a.used.Day, InHour: before.InHour + n, InDay: n}
-	if own>>windowShift == a.used.Day {
-		has.InDay += int(own & (1<<windowShift - 1))
+	if v.own>>windowShift == a.used.Day {
+		has.InDay += int(v.own & (1<<windowShift - 1))
 	}
 	// Redis has more if the reply to a batch was lost.
 	has.InDay = min(has.InDay, a.used.InDay)
 	// What was admitted locally in the meantime is of this hour, unless that has just begun.
 	has.InHour -= min(before.InHour, before.InDay-(has.InDay-n))
 	a.markShared(has)
-	a.see(total)
+	a.see(v.total)
 	for i := range keys {
 		key := &keys[i]
 		a.buckets[key.id] = keyBucket{key.bucket, key.bucket}

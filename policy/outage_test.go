@@ -449,8 +449,8 @@ func TestRedisHasMoreOfAReplicaThanTheReplica(t *testing.T) {
 	clock, plan := noon(), generousPlan()
 	budget := newMemoryBudget(clock.now, func() int { return 1 }, 1)
 	admitN(budget, 3, "a", "k", plan)
-	shown := Usage{RequestsThisHour: 5, RequestsToday: 5}
-	budget.admitted("a", clock.now(), packed(hourOf(clock.now()).day(), 5), 0, shown, &plan, nil)
+	shown := Usage{RequestsThisHour: 5, RequestsToday: 5, At: clock.now()}
+	budget.admitted("a", &plan, verdict{total: shown, own: packed(hourOf(clock.now()).day(), 5)}, nil)
 	if usage := budget.Usage("a"); usage.RequestsThisHour != 5 || usage.RequestsToday != 5 {
 		t.Errorf("usage %+v, want 5", usage)
 	}
