@@ -75,7 +75,12 @@ func (l *lossLog) notes() (notes []string) {
 		{l.lastLoss, "Redis lost counts, which this replica restored"},
 		{l.lastOver, "requests were admitted beyond a limit"},
 	} {
-		if age := now.Sub(event.at); age < lossRecent {
+		age := now.Sub(event.at)
+		switch {
+		case age >= lossRecent:
+		case age < time.Minute:
+			notes = append(notes, event.text+" less than a minute ago")
+		default:
 			notes = append(notes, event.text+" "+counted(int(age.Minutes()), "minute")+" ago")
 		}
 	}

@@ -340,6 +340,9 @@ func TestNotesDescribeALossForAQuarterOfAnHour(t *testing.T) {
 	if lines := log.lines(); len(lines) != 2 || !strings.Contains(lines[0], "count=3") || !strings.Contains(lines[1], "hour=0 day=2 calls=0 minute=0") {
 		t.Errorf("logged %q", lines)
 	}
+	if notes := losses.notes(); len(notes) != 2 || notes[0] != "Redis lost counts, which this replica restored less than a minute ago" {
+		t.Errorf("notes %q in the first minute", notes)
+	}
 	clock.advance(time.Second)
 	losses.flush()
 	if lines := log.lines(); len(lines) != 4 || !strings.Contains(lines[2], "count=297") {
@@ -358,8 +361,8 @@ func TestNotesDescribeALossForAQuarterOfAnHour(t *testing.T) {
 		over       [4]int
 		line, note string // the only ones
 	}{
-		{0, [4]int{1, 0, 0, 0}, "hour=1 day=0", "requests were admitted beyond a limit 0 minutes ago"},
-		{1, [4]int{}, "count=1", "Redis lost counts, which this replica restored 0 minutes ago"},
+		{0, [4]int{1, 0, 0, 0}, "hour=1 day=0", "requests were admitted beyond a limit less than a minute ago"},
+		{1, [4]int{}, "count=1", "Redis lost counts, which this replica restored less than a minute ago"},
 	} {
 		before := len(log.lines())
 		losses.add(c.lost, c.over)
