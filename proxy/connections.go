@@ -247,7 +247,7 @@ func newConnectionMetrics(registry *prometheus.Registry, open func() float64) co
 	m := connectionMetrics{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sara_connections_refused_total",
-			Help: "Connections answered 503 because as many as the memory allows were open: in total, or from one address.",
+			Help: "Connections answered 503 because as many as memory and open files allow were open: in total, or from one address.",
 		}, []string{"reason"}),
 		evicted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_connections_evicted_total", Help: "Connections closed to make room for others, after waiting for bytes for a second or longer.",
