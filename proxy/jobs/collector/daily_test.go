@@ -244,7 +244,7 @@ func TestDailyBacksOffFailedProperties(t *testing.T) {
 		err  error
 		want int // tries in a day
 	}{
-		"unavailable": {fail(upstream.Unavailable, 0), 5},
+		"unavailable": {fail(upstream.Unavailable, 0), 8},
 		"forbidden":   {fail(upstream.Forbidden, 0), 2},
 		"quota":       {fail(upstream.Quota, 5*time.Hour), 5},
 	} {

@@ -42,11 +42,12 @@ type Status struct {
 // pollEvery is how often a Job looks for work. Each time costs one or two queries to the store.
 const pollEvery = 10 * time.Minute
 
-// Backoff of failed properties: long after a failure that a person must repair. After one that may pass by itself it is short at first, and
-// doubles up to the long one. Only this process knows it; other replicas learn it by failing themselves.
+// Backoff of failed properties. After a failure that may pass by itself it doubles, up to a bound that leaves most of a day after an outage.
+// After one that a person must repair it is longer. Only this process knows it; other replicas learn it by failing themselves.
 const (
-	shortBackoff = time.Hour
-	longBackoff  = 12 * time.Hour
+	firstBackoff  = time.Hour
+	mostBackoff   = 4 * time.Hour
+	repairBackoff = 12 * time.Hour
 )
 
 // A pause is the backoff of one property.
@@ -109,9 +110,9 @@ func (j *Job[P, R]) noteOutcomes(results []R, backoff map[string]pause) {
 			delete(backoff, id)
 			continue
 		}
-		length := longBackoff
+		length := repairBackoff
 		if mayPass(err) {
-			length = min(max(shortBackoff, 2*backoff[id].length), longBackoff)
+			length = min(max(firstBackoff, 2*backoff[id].length), mostBackoff)
 		}
 		backoff[id] = pause{length, now.Add(length)}
 	}

@@ -209,7 +209,7 @@ func TestJobRunsOnOneReplicaAndBacksOffFailedProperties(t *testing.T) {
 		stop()
 		running.Wait()
 		tries := test.tried()
-		most := map[string]int{"fine": 1, "well": 1, "broken": 10, "down": 10, "slow": 10, "quota": 10, "cooldown": 10,
+		most := map[string]int{"fine": 1, "well": 1, "broken": 16, "down": 16, "slow": 16, "quota": 16, "cooldown": 16,
 			"forbidden": 6, "revoked": 6, "misconfigured": 6, "rejected": 6}
 		for property, most := range most { // backoff is per process: each replica has to fail by itself
 			if n := tries[property]; n > most || n < max(1, most/3) {
@@ -234,7 +234,7 @@ func TestJobBacksOffIfItsLeaseIsNotReleased(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { test.job(keptLeases{newLeases()}, "a").Run(ctx) })
-		time.Sleep(longBackoff)
+		time.Sleep(repairBackoff)
 		stop()
 		running.Wait()
 		if n := test.tries["forbidden"]; n != 1 {
