@@ -20,8 +20,11 @@ import (
 func FuzzLedger(f *testing.F) {
 	m := smallMonth(f).ledger
 	good := m.metadata()
-	f.Add(good[versionKey], good[propertyKey], good[monthKey], good[daysKeyPrefix+"country"], good[daysKeyPrefix+"device"],
-		good[daysKeyPrefix+"page"], good[daysKeyPrefix+"query"], good[daysKeyPrefix+"total"])
+	country := good[daysKeyPrefix+"country"]
+	for _, days := range []string{country, country[1:], country + "-", "x" + country[1:]} {
+		f.Add(good[versionKey], good[propertyKey], good[monthKey], days, good[daysKeyPrefix+"device"],
+			good[daysKeyPrefix+"page"], good[daysKeyPrefix+"query"], good[daysKeyPrefix+"total"])
+	}
 	f.Add("2", "", "", "", "", "", "", "")
 	f.Fuzz(func(t *testing.T, version, property, month, country, device, page, query, total string) {
 		metadata := map[string]string{versionKey: version, propertyKey: property, monthKey: month, daysKeyPrefix + "country": country,

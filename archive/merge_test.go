@@ -265,6 +265,7 @@ func TestMergeOfAnInvalidDayWritesNothing(t *testing.T) {
 	refuse("the archive has no dimension", testProperty, Day{Dimension: 17})
 	refuse("is not a property id", "../other")
 	refuse("is not a property id", "a/b")
+	refuse("is not a property id", strings.Repeat("a", propertyIDLength+1))
 	refuse("is not a property id", "")
 }
 
