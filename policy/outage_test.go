@@ -437,6 +437,24 @@ func TestSharesOfWhatIsLeft(t *testing.T) {
 	}
 }
 
+// A returned call makes no room while more are charged than a limit that was lowered since.
+func TestReturnedCallMakesNoRoomBeyondALoweredLimit(t *testing.T) {
+	clock, plan := noon(), generousPlan()
+	plan.SearchConsoleCallsPerDay = 10
+	budget := NewMemoryBudget(clock.now)
+	now := hourOf(clock.now())
+	budget.know(UsageCount{AccountID: "a", Hour: int64(now), Day: now.day(), Calls: 12})
+	budget.beginOutage()
+	for range 2 {
+		budget.RefundLiveCalls("a", 1, clock.now())
+		wantRefusal(t, budget.ChargeLiveCalls("a", "p", 1, plan), AccountCalls, 10, 24*time.Hour)
+	}
+	budget.RefundLiveCalls("a", 1, clock.now())
+	if refusal := budget.ChargeLiveCalls("a", "p", 1, plan); refusal != nil {
+		t.Errorf("the tenth call of ten: %+v", refusal)
+	}
+}
+
 // A key with fewer requests a minute than there are replicas is not locked out.
 func TestEachShareOfAMinuteHasARequest(t *testing.T) {
 	plan := generousPlan()
