@@ -172,8 +172,11 @@ func publishInvalidation(ctx context.Context, r settings.Redis) error {
 	return client.Close()
 }
 
-// databaseError returns an UnavailableError if the database does not answer, another error if it refuses.
+// databaseError returns an UnavailableError if the database does not answer, another error if it refuses. An interruption is no fault of it.
 func databaseError(location settings.Database, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	named := settings.Errorf("SARA_DATABASE_URL", "%v: %s%s", location, OneLine(err), databaseFix(err))
 	if isAway(err) {
 		return &UnavailableError{named}
