@@ -39,7 +39,7 @@ type cooldowns struct {
 func newCooldowns(cfg Config) *cooldowns {
 	noteOutage := func(failure error) {
 		if failure != nil {
-			cfg.Log.Warn("cooldowns are not shared: Redis does not answer")
+			cfg.Log.Warn("cooldowns are not shared", "error", failure)
 		} else {
 			cfg.Log.Info("cooldowns are shared over Redis again")
 		}

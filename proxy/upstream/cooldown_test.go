@@ -166,8 +166,8 @@ func TestRedisOutageCostsOneStepASecond(t *testing.T) {
 			t.Errorf("%d steps, want %d", steps, step.steps)
 		}
 	}
-	if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 2 {
-		t.Errorf("logged %q, want the outage and its end", &log)
+	if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 2 || !bytes.Contains(log.Bytes(), []byte("error=refused")) {
+		t.Errorf("logged %q, want the outage, why it began, and its end", &log)
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
