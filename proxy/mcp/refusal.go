@@ -91,7 +91,7 @@ func problemOfMethods(body []byte) string {
 			return "a message is a JSON object"
 		case method.Type == gjson.String, !method.Exists() && (message.Get("result").Exists() || message.Get("error").Exists()):
 		default:
-			return "the message has no method, which is a string"
+			return "a message needs a method, which is a string, unless it is an answer"
 		}
 	}
 	return ""
