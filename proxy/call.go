@@ -234,7 +234,8 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	}
 	c.window, c.windowEnds, c.params, c.property = m.window, m.windowEnds, m.params, m.property
 	q := m.request
-	return s.answerReport(ctx, c, &q)
+	q.call = c
+	return s.answerReport(ctx, &q)
 }
 
 // request is what the gate decides on.

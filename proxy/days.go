@@ -38,42 +38,43 @@ func (q *reportRequest) usesCopy() bool {
 
 // lookUpDays looks up the known days before the report is planned. Movers look into Redis too, because their queries depend on the days;
 // for other reports, Redis returns the copy together with their rows.
-func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) error {
+func (s *Server) lookUpDays(ctx context.Context, q *reportRequest) error {
 	if !q.usesCopy() {
 		return nil
 	}
-	q.known, q.knownAt = s.knownDays(ctx, c, q.report.NeedsDays())
-	if s.mayLackDays(c, q) && s.readSeries(ctx, c, q) == nil {
-		q.known, q.knownAt = s.knownDays(ctx, c, false)
+	q.known, q.knownAt = s.knownDays(ctx, q.call, q.report.NeedsDays())
+	if q.mayLackDays() && s.readSeries(ctx, q) == nil {
+		q.known, q.knownAt = s.knownDays(ctx, q.call, false)
 	}
-	return s.findLiveStart(ctx, c, q)
+	return s.findLiveStart(ctx, q)
 }
 
 // mayLackDays reports whether a copy of the series that is not fresh shows days of a filtered one as unpublished. A client that only sends
 // filtered requests would be told so for a day.
-func (s *Server) mayLackDays(c *call, q *reportRequest) bool {
+func (q *reportRequest) mayLackDays() bool {
+	c := q.call
 	from := q.known.Unpublished(c.window.Anchor)
 	return q.report.By() == translate.ByDate && from != 0 && c.params.Period.End >= from && c.started.Sub(q.knownAt) >= c.ttl() &&
 		q.seriesStatus == "" && !translate.MatchNothing(q.conditions)
 }
 
 // readSeries reads the property's daily series into memory, and waits no longer than a hedged request does: a call that has begun continues.
-func (s *Server) readSeries(ctx context.Context, c *call, q *reportRequest) error {
-	series := seriesOf(c.property, c.window)
-	days := reportRequest{report: q.report, window: q.window, key: q.key, fetches: []translate.Fetch{{Upstream: &series}}}
-	ctx, cancel := context.WithTimeout(ctx, s.hedge.delay(c.property.ID))
+func (s *Server) readSeries(ctx context.Context, q *reportRequest) error {
+	series := seriesOf(q.call.property, q.call.window)
+	days := reportRequest{call: q.call, report: q.report, window: q.window, key: q.key, fetches: []translate.Fetch{{Upstream: &series}}}
+	ctx, cancel := context.WithTimeout(ctx, s.hedge.delay(q.call.property.ID))
 	defer cancel()
-	found, err := s.readUpstream(ctx, c, &days).wait()
-	q.seriesStatus = c.cacheStatus(days.fetches, found)
+	found, err := s.readUpstream(ctx, &days).wait()
+	q.seriesStatus = days.cacheStatus(found)
 	return err
 }
 
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy or a grid covers them: zeros
 // would say that nothing happened on days that the upstream may not have published. A filter that matches nothing on other days is not worth
 // a call. clarify returns the first of the days that stay unclear, also because the series fails or is late; 0: there are none.
-func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found []cache.Found) translate.Date {
-	unclear, likely := s.unclearFrom(ctx, c, q, found)
-	if unclear == 0 || likely && s.readSeries(ctx, c, q) == nil {
+func (s *Server) clarify(ctx context.Context, q *reportRequest, found []cache.Found) translate.Date {
+	unclear, likely := s.unclearFrom(ctx, q, found)
+	if unclear == 0 || likely && s.readSeries(ctx, q) == nil {
 		return 0
 	}
 	return unclear
@@ -81,10 +82,11 @@ func (s *Server) clarify(ctx context.Context, c *call, q *reportRequest, found [
 
 // unclearFrom returns the first of the last days of a filtered series that nothing at hand explains (0: none), and whether they are likely to
 // lack traffic that is not published.
-func (s *Server) unclearFrom(ctx context.Context, c *call, q *reportRequest, found []cache.Found) (from translate.Date, likely bool) {
+func (s *Server) unclearFrom(ctx context.Context, q *reportRequest, found []cache.Found) (from translate.Date, likely bool) {
 	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil || q.fetches[0].ReadsGrid() {
 		return 0, false
 	}
+	c := q.call
 	unclear, likely := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
 	known, _ := s.knownDays(ctx, c, false)
 	unclear = known.Unclear(unclear, c.window.Anchor)
@@ -99,12 +101,12 @@ func (s *Server) unclearFrom(ctx context.Context, c *call, q *reportRequest, fou
 
 // lateDays returns what a copy of the series shows about the last days: the first that is not published, and the first of the period that the
 // copy is too old to have. The latter does not concern a filtered series, whose own rows may have figures of it: see clarify.
-func (q *reportRequest) lateDays(c *call) (unpublished, unclear translate.Date) {
-	unpublished = q.known.Unpublished(c.window.Anchor)
+func (q *reportRequest) lateDays() (unpublished, unclear translate.Date) {
+	unpublished = q.known.Unpublished(q.call.window.Anchor)
 	if q.report.By() == translate.ByDate {
 		return unpublished, 0
 	}
-	if unclear = q.known.UnclearFrom(c.window.Anchor); unclear > c.params.Period.End {
+	if unclear = q.known.UnclearFrom(q.call.window.Anchor); unclear > q.call.params.Period.End {
 		unclear = 0
 	}
 	return unpublished, unclear
@@ -121,9 +123,10 @@ func (q *reportRequest) completeGaps(gaps *translate.Gaps, found []cache.Found, 
 }
 
 // prepare plans the fetches, and reads the archive's part of them.
-func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archivePart, error) {
+func (s *Server) prepare(ctx context.Context, q *reportRequest) (*archivePart, error) {
+	c := q.call
 	sources := translate.Sources{Site: c.property.Site, Window: q.window, NoGrids: q.noGrids}
-	sources.Unpublished, sources.Unclear = q.lateDays(c)
+	sources.Unpublished, sources.Unclear = q.lateDays()
 	var damage *archive.DamageError
 	if q.report.NeedsInventory(c.params, q.window) {
 		var err error
@@ -134,7 +137,7 @@ func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archi
 	plan := q.report.Plan(c.params, sources, q.conditions)
 	q.fetches = plan.Fetches
 	for i := range q.fetches {
-		s.preferUncut(ctx, c, q, &q.fetches[i])
+		s.preferUncut(ctx, q, &q.fetches[i])
 	}
 	archived := func(f translate.Fetch) bool { return len(f.Archive) > 0 }
 	if len(c.params.Filters) > 0 && slices.ContainsFunc(q.fetches, archived) {
@@ -145,10 +148,11 @@ func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archi
 
 // preferUncut saves a call: the fetch reads its uncut query, which includes unpublished days, if memory has fresh rows of it from before
 // the copy of the series.
-func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *translate.Fetch) {
+func (s *Server) preferUncut(ctx context.Context, q *reportRequest, f *translate.Fetch) {
 	if f.Uncut == nil {
 		return
 	}
+	c := q.call
 	rows, _ := s.cache.AtHand(ctx, false, c.property.ID, c.grant.Key.AccountID, *f.Uncut)
 	if rows != nil && !rows.Filled().After(q.knownAt) && c.started.Sub(rows.Filled()) < c.acceptedAge(c.ttl()) {
 		f.Upstream = f.Uncut
@@ -174,15 +178,15 @@ func (s *Server) checkPlan(ctx context.Context, c *call, f *translate.Fetch) err
 
 // contradicted reports whether rows may have other days than the copy of the series shows as published: rows that are newer than the copy
 // may have more, since the upstream may have published those in between, and rows that were planned with an older copy lack some.
-func (q *reportRequest) contradicted(c *call, found []cache.Found) bool {
-	unpublished := q.known.Unpublished(c.window.Anchor)
+func (q *reportRequest) contradicted(found []cache.Found) bool {
+	unpublished := q.known.Unpublished(q.call.window.Anchor)
 	for i, f := range found {
 		if f.Entry == nil {
 			continue
 		}
 		asked, published := q.fetches[i].Upstream.Range.End, q.fetches[i].PublishedEnd(unpublished)
 		lacking := translate.DateRange{Start: asked + 1, End: published}
-		if asked > published && f.Entry.Filled().After(q.knownAt) || slices.ContainsFunc(c.params.Covered(), lacking.Overlaps) {
+		if asked > published && f.Entry.Filled().After(q.knownAt) || slices.ContainsFunc(q.call.params.Covered(), lacking.Overlaps) {
 			return true
 		}
 	}
@@ -192,13 +196,13 @@ func (q *reportRequest) contradicted(c *call, found []cache.Found) bool {
 // learnDays updates what is known of the days from the series that was fetched, or from a copy that came with the rows: which days are
 // unpublished, and where the upstream's figures begin. It returns the archive's part, read again if the live days have moved, or
 // errPlanOutdated if the rows that were fetched are not the ones needed.
-func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found) (*archivePart, error) {
+func (s *Server) learnDays(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found) (*archivePart, error) {
 	before, planned := q.known, q.window
 	switch {
 	case q.report.NeedsDays(): // the fetches were planned with what was known
 	case q.usesCopy():
-		q.known, q.knownAt = s.knownDays(ctx, c, false)
-		if q.contradicted(c, found) {
+		q.known, q.knownAt = s.knownDays(ctx, q.call, false)
+		if q.contradicted(found) {
 			return nil, errPlanOutdated
 		}
 	case len(found) > 0 && found[0].Entry != nil:
@@ -207,17 +211,17 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 	if q.known == before {
 		return part, nil
 	}
-	if err := s.findLiveStart(ctx, c, q); err != nil {
+	if err := s.findLiveStart(ctx, q); err != nil {
 		return nil, err
 	}
 	switch {
 	case q.window == planned:
-		part.origin.Gaps.Unpublished, part.origin.Gaps.Unclear = q.lateDays(c)
-		return part, c.params.CheckComparable(part.origin.Gaps)
+		part.origin.Gaps.Unpublished, part.origin.Gaps.Unclear = q.lateDays()
+		return part, q.call.params.CheckComparable(part.origin.Gaps)
 	case q.usesCopy():
 		return nil, errPlanOutdated
 	}
-	part, err := s.prepare(ctx, c, q)
+	part, err := s.prepare(ctx, q)
 	if err == nil && q.fetches[0].Upstream == nil {
 		found[0].Entry = nil // all days come from the archive
 	}
@@ -228,7 +232,8 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 // with figures. If the archive has earlier figures, the upstream has dropped those days: they come from the archive, and what that lacks is
 // unknown. If it has none, the site is young: those days are zeros, and the answer says when its figures begin. The start of a copy with
 // yesterday's window is moved by a day, like the window.
-func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) error {
+func (s *Server) findLiveStart(ctx context.Context, q *reportRequest) error {
+	c := q.call
 	q.begins = 0
 	first, _, ok := q.known.Bounds()
 	from := first // the live days, if the archive has figures of days before
@@ -259,16 +264,16 @@ func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) e
 // findBeginning finds the first day with figures for a summary, timeseries or movers whose first day is archived as one without traffic. The
 // archive has such days from before the beginning of a site that was young when it was collected: they are zeros, and the answer says so, like
 // that of the live ones.
-func (s *Server) findBeginning(ctx context.Context, c *call, q *reportRequest, part *archivePart, rows []*translate.Rows) error {
+func (s *Server) findBeginning(ctx context.Context, q *reportRequest, part *archivePart, rows []*translate.Rows) error {
 	byDate := q.report.By() == translate.ByDate
 	if q.begins != 0 || part.last == nil || !byDate && !q.report.NeedsDays() {
 		return nil
 	}
-	first, ok := firstKnown(c.params.Covered(), part.origin.Gaps.Missing)
+	first, ok := firstKnown(q.call.params.Covered(), part.origin.Gaps.Missing)
 	if !ok || first > *part.last || byDate && rows[0].Shows(first) {
 		return nil
 	}
-	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, 0) // not only of the days that the plan keeps
+	begins, archived, err := s.config.History.Begins(ctx, q.call.property.ID, 0) // not only of the days that the plan keeps
 	if err != nil {
 		return storeError{err}
 	}

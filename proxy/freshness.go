@@ -59,7 +59,8 @@ func (s *Server) copyTTL(ctx context.Context, c *call, q translate.Query) time.D
 
 // isFresh reports whether an answer in memory can be sent again: its figures are fresh and, if it reads the archive, what the archive
 // has of the property and the window are still the same.
-func (s *Server) isFresh(ctx context.Context, c *call, q *reportRequest, answer *cache.Answer) bool {
+func (s *Server) isFresh(ctx context.Context, q *reportRequest, answer *cache.Answer) bool {
+	c := q.call
 	sinceCheck := c.started.Sub(answer.Checked()) // negative if the clock was set back
 	switch {
 	case c.started.Sub(answer.Filled()) >= c.acceptedAge(c.ttl()):
@@ -92,10 +93,11 @@ func (s *Server) basis(ctx context.Context, c *call) uint64 {
 }
 
 // left returns how long a client may keep the answer: until its age or its basis must be checked again, or the same request means other days.
-func (q *reportRequest) left(c *call, answer *cache.Answer) time.Duration {
+func (q *reportRequest) left(answer *cache.Answer) time.Duration {
 	if answer.IsDoubted() {
 		return 0
 	}
+	c := q.call
 	ttl := c.ttl()
 	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
 	if q.rests(answer) {

@@ -203,7 +203,7 @@ func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Valu
 		return nil
 	}
 	q := c.canonical(translate.SummaryReport(), nil)
-	r, err := s.answerAtHand(ctx, c, &q)
+	r, err := s.answerAtHand(ctx, &q)
 	if err != nil {
 		return nil
 	}

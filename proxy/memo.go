@@ -69,7 +69,8 @@ func (s *Server) memoized(http *fasthttp.RequestCtx, h *requestHeader) *admitted
 
 // memoize keeps an admitted request. Requests with brand or page group filters are left out, because the gate does not notice
 // when those are reconfigured.
-func (s *Server) memoize(c *call, q *reportRequest) {
+func (s *Server) memoize(q *reportRequest) {
+	c := q.call
 	key, ok := memoKeyOf(c.http, &c.header)
 	if !ok || translate.UsesSegments(c.params.Filters) {
 		return
@@ -78,6 +79,7 @@ func (s *Server) memoize(c *call, q *reportRequest) {
 		property: c.property, request: *q}
 	text := append(make([]byte, 0, len(q.key)+usualTenant), q.key...)
 	m.request.key = slices.Clip(text)
+	m.request.call = nil // whose memory is reused
 	m.logged = s.access.format.appendTenant(text[len(text):], m.grant, m.property)
 	key.uri = strings.Clone(key.uri)
 	s.memo.Put(key, m)

@@ -185,6 +185,10 @@ func TestQueries200MemoizedUsesItsCallAgain(t *testing.T) {
 	if first.body.head != nil || first.memoized != nil || first.params != nil || first.property != nil || first.grant != nil {
 		t.Errorf("after its answer, a call refers to %+v", first)
 	}
+	header := w.server.readHeader(ctx)
+	if m := w.server.memoized(ctx, &header); m.request.call != nil {
+		t.Error("the memo refers to the call that it was made from")
+	}
 	w.clock.Add(int64(freshAtAnchor))
 	w.again(t, "pro", path)
 	if answer("no-cache") != nil {

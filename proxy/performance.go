@@ -15,6 +15,7 @@ import (
 
 // A reportRequest is a request for a report in canonical form: equal requests, however they are written, have equal keys.
 type reportRequest struct {
+	call       *call // which asks for the report
 	report     translate.Report
 	conditions []translate.Condition
 	window     translate.Window // in which the upstream has data
@@ -42,9 +43,9 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 		}
 		q := c.canonical(report, conditions)
 		admitted := q // before planning adds to it
-		r, err := s.answerReport(ctx, c, &q)
+		r, err := s.answerReport(ctx, &q)
 		if err == nil && r.cacheStatus == cacheHit {
-			s.memoize(c, &admitted)
+			s.memoize(&admitted)
 		}
 		return r, err
 	}
@@ -52,7 +53,7 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 
 // canonical returns the call's request for a report, under conditions.
 func (c *call) canonical(report translate.Report, conditions []translate.Condition) reportRequest {
-	q := reportRequest{report: report, conditions: conditions, window: c.window}
+	q := reportRequest{call: c, report: report, conditions: conditions, window: c.window}
 	q.key = append(c.scratch[:0], c.property.ID...)
 	if c.property.Archived {
 		q.window = c.window.ArchiveOnly()
@@ -84,9 +85,9 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 const maxPlans = 10
 
 // answerReport answers a report, and plans it again as long as what it reads shows that it needs other rows.
-func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r reply, err error) {
+func (s *Server) answerReport(ctx context.Context, q *reportRequest) (r reply, err error) {
 	for range maxPlans {
-		if r, err = s.answerOnce(ctx, c, q); !errors.Is(err, errPlanOutdated) {
+		if r, err = s.answerOnce(ctx, q); !errors.Is(err, errPlanOutdated) {
 			return r, err
 		}
 	}
@@ -95,20 +96,21 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 
 // answerOnce answers from memory, else plans the fetches, and reads the rows. The archive is read before the upstream, because only the
 // upstream costs a live call.
-func (s *Server) answerOnce(ctx context.Context, c *call, q *reportRequest) (reply, error) {
+func (s *Server) answerOnce(ctx context.Context, q *reportRequest) (reply, error) {
+	c := q.call
 	answer := s.cache.Answer(q.key)
 	c.held = c.held || q.rests(answer) // the look at its archive has the request's context
-	if answer != nil && s.isFresh(ctx, c, q, answer) {
-		return c.reply(answer, q.left(c, answer), cacheHit), nil
+	if answer != nil && s.isFresh(ctx, q, answer) {
+		return q.reply(answer, cacheHit), nil
 	}
 	c.held = true // fills continue without the request
 	if q.archived {
 		q.basis = s.basis(ctx, c) // before the archive is read: what is read may be newer, but not older
 	}
-	if err := s.lookUpDays(ctx, c, q); err != nil {
+	if err := s.lookUpDays(ctx, q); err != nil {
 		return reply{}, err
 	}
-	part, err := s.prepare(ctx, c, q)
+	part, err := s.prepare(ctx, q)
 	if err != nil {
 		return reply{}, err
 	}
@@ -117,16 +119,16 @@ func (s *Server) answerOnce(ctx context.Context, c *call, q *reportRequest) (rep
 		for i := range part.parts {
 			part.parts[i] = new(translate.Rows)
 		}
-		return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
+		return s.buildAnswer(ctx, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
 	}
-	return s.answerLive(ctx, c, q, part)
+	return s.answerLive(ctx, q, part)
 }
 
 // answerLive reads what the fetches need from the upstream, and builds the answer with what the archive has of them.
-func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part *archivePart) (reply, error) {
-	read := s.readUpstream(ctx, c, q)
-	if c.canHedge() && !read.endsWithin(s.hedge.delay(c.property.ID)) {
-		if r, err := s.hedgedAnswer(ctx, c, *q, part, read); err == nil {
+func (s *Server) answerLive(ctx context.Context, q *reportRequest, part *archivePart) (reply, error) {
+	read := s.readUpstream(ctx, q)
+	if q.call.canHedge() && !read.endsWithin(s.hedge.delay(q.call.property.ID)) {
+		if r, err := s.hedgedAnswer(ctx, *q, part, read); err == nil {
 			return r, nil
 		}
 	}
@@ -139,32 +141,37 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 		return reply{}, err
 	case err != nil:
 		q.called = read.calls.hasCalled()
-		return s.fallBack(ctx, c, q, part, found, err)
+		return s.fallBack(ctx, q, part, found, err)
 	}
-	unclear := s.clarify(ctx, c, q, found)
-	status := coldest(c.cacheStatus(q.fetches, found), q.seriesStatus)
-	if part, err = s.learnDays(ctx, c, q, part, found); err != nil {
+	unclear := s.clarify(ctx, q, found)
+	status := coldest(q.cacheStatus(found), q.seriesStatus)
+	if part, err = s.learnDays(ctx, q, part, found); err != nil {
 		return reply{}, err
 	}
 	defer part.release() // another one, if the live days have moved
 	if unclear != 0 {
 		part.origin.Gaps.Unclear = unclear
 	}
-	s.noteAge(c, q, part, found)
-	return s.buildAnswer(ctx, c, q, part, found, status)
+	s.noteAge(q, part, found)
+	return s.buildAnswer(ctx, q, part, found, status)
 }
 
 // canHedge reports whether stored figures may answer while the upstream is late.
 func (c *call) canHedge() bool { return len(c.params.Filters) == 0 }
 
+// reply is the reply with an answer to the request.
+func (q *reportRequest) reply(answer *cache.Answer, status string) reply {
+	return q.call.reply(answer, q.left(answer), status)
+}
+
 // cacheStatus is the status of an answer from these rows: bypass only if no-cache made a call.
-func (c *call) cacheStatus(fetches []translate.Fetch, found []cache.Found) string {
+func (q *reportRequest) cacheStatus(found []cache.Found) string {
 	status := cacheHit
 	for i, f := range found {
 		switch called := f.Status == cache.Filled || f.Status == cache.Coalesced; {
-		case called && c.header.noCache:
+		case called && q.call.header.noCache:
 			return cacheBypass
-		case called || fetches[i].Upstream == nil:
+		case called || q.fetches[i].Upstream == nil:
 			status = cacheMiss
 		}
 	}
@@ -172,7 +179,8 @@ func (c *call) cacheStatus(fetches []translate.Fetch, found []cache.Found) strin
 }
 
 // buildAnswer builds the answer from rows, and keeps its bytes in memory.
-func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
+func (s *Server) buildAnswer(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
+	c := q.call
 	entries := make([]*cache.Entry, 0, 2) // on the stack
 	fromMemory := part.none()
 	for _, f := range found {
@@ -184,7 +192,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	if fromMemory {
 		// The rows have not changed since the answer was built, so its bytes can be sent again.
 		if answer := s.cache.Answer(q.key); answer != nil && answer.IsOf(entries) {
-			return c.reply(answer, q.left(c, answer), status), nil
+			return q.reply(answer, status), nil
 		}
 	}
 	size := work(part, found)
@@ -195,15 +203,15 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	defer end()
 	q.completeGaps(&part.origin.Gaps, found, c.window.Anchor)
 	rows := make([]*translate.Rows, len(part.parts), len(part.memory)) // on the stack
-	s.mergeRows(rows, c, q, part, found)
-	if err := s.findBeginning(ctx, c, q, part, rows); err != nil {
+	s.mergeRows(rows, q, part, found)
+	if err := s.findBeginning(ctx, q, part, rows); err != nil {
 		return reply{}, err
 	}
 	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params)...)
 	if q.begins != 0 {
 		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
 	}
-	head, err := s.writeHead(c, q, rows, part.origin)
+	head, err := s.writeHead(q, rows, part.origin)
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
@@ -217,7 +225,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 		answer.Mention(c.property.ID, seriesOf(c.property, c.window), q.known)
 	}
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
-	r := c.reply(answer, q.left(c, answer), status)
+	r := q.reply(answer, status)
 	if size.isLarge() {
 		_, err = s.inForm(c, r) // in the same turn: answers that wait for another one would take up memory
 	}
@@ -229,10 +237,10 @@ const usualHead = 16 << 10
 
 // writeHead writes the head of an answer. Its length is not known in advance, and the cache must not keep unused capacity: so most heads are
 // written into a reused buffer, and then copied.
-func (s *Server) writeHead(c *call, q *reportRequest, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
+func (s *Server) writeHead(q *reportRequest, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
 	buffer := s.heads.Get().(*[]byte)
 	defer s.heads.Put(buffer)
-	head, err := q.report.AppendHead((*buffer)[:0], c.params, q.fetches, rows, origin)
+	head, err := q.report.AppendHead((*buffer)[:0], q.call.params, q.fetches, rows, origin)
 	if err != nil || cap(head) > usualHead {
 		return head, err
 	}
@@ -251,7 +259,8 @@ func countWidened(found []cache.Found, requestHash uint64) (n int) {
 }
 
 // mergeRows sets in rows those of each fetch, from the archive and from the upstream.
-func (s *Server) mergeRows(rows []*translate.Rows, c *call, q *reportRequest, part *archivePart, found []cache.Found) {
+func (s *Server) mergeRows(rows []*translate.Rows, q *reportRequest, part *archivePart, found []cache.Found) {
+	c := q.call
 	for i, f := range found {
 		archived, first := part.parts[i], q.report.FirstRows(c.params, q.fetches[i])
 		switch {

@@ -123,7 +123,7 @@ func (c *call) about(p *sqlstore.Property, params *translate.Params) *call {
 }
 
 // An answerer answers a report.
-type answerer func(*Server, context.Context, *call, *reportRequest) (reply, error)
+type answerer func(*Server, context.Context, *reportRequest) (reply, error)
 
 // summarize answers the parts, a few at a time. Those for which there is no time left keep their error.
 func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer answerer) {
@@ -150,12 +150,13 @@ func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer a
 func (s *Server) summarizeOne(ctx context.Context, c *call, answer answerer) (r reply, err error) {
 	defer panics.Recover(&err)
 	q := c.canonical(translate.SummaryReport(), nil)
-	return answer(s, ctx, c, &q)
+	return answer(s, ctx, &q)
 }
 
 // answerAtHand answers the summary of a part of a portfolio without a live call: from a copy of the daily series, or from an archive
 // that has every day. The archive does not answer for a connection that does not work: the usual path does, with the reason.
-func (s *Server) answerAtHand(ctx context.Context, c *call, q *reportRequest) (reply, error) {
+func (s *Server) answerAtHand(ctx context.Context, q *reportRequest) (reply, error) {
+	c := q.call
 	isCopied := func(shared bool) bool {
 		entry, _ := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window))
 		return entry != nil && c.started.Sub(entry.Filled()) < c.acceptedAge(c.ttl())
@@ -164,13 +165,13 @@ func (s *Server) answerAtHand(ctx context.Context, c *call, q *reportRequest) (r
 	isStored := c.mayBeStored()
 	switch {
 	case c.params.Period.End < q.window.LiveStart, isCopied(false):
-		return s.answerReport(ctx, c, q)
-	case isStored && s.isKept(ctx, c, stored):
-		return s.answerReport(ctx, c, stored)
+		return s.answerReport(ctx, q)
+	case isStored && s.isKept(ctx, stored):
+		return s.answerReport(ctx, stored)
 	case isCopied(true):
-		return s.answerReport(ctx, c, q)
+		return s.answerReport(ctx, q)
 	case isStored:
-		return s.answerStored(ctx, c, stored)
+		return s.answerStored(ctx, stored)
 	}
 	return reply{}, errNotAtHand
 }
@@ -191,15 +192,15 @@ func (q *reportRequest) stored() *reportRequest {
 }
 
 // isKept reports whether memory has an answer to a request that can be sent again.
-func (s *Server) isKept(ctx context.Context, c *call, q *reportRequest) bool {
+func (s *Server) isKept(ctx context.Context, q *reportRequest) bool {
 	answer := s.cache.Answer(q.key)
-	return answer != nil && s.isFresh(ctx, c, q, answer)
+	return answer != nil && s.isFresh(ctx, q, answer)
 }
 
 // answerStored answers from the archive if it has the totals of every day.
-func (s *Server) answerStored(ctx context.Context, c *call, q *reportRequest) (reply, error) {
-	q.basis = s.basis(ctx, c)
-	part, err := s.prepare(ctx, c, q)
+func (s *Server) answerStored(ctx context.Context, q *reportRequest) (reply, error) {
+	q.basis = s.basis(ctx, q.call)
+	part, err := s.prepare(ctx, q)
 	if err != nil {
 		return reply{}, errNotAtHand // and the live figures are asked for
 	}
@@ -207,7 +208,7 @@ func (s *Server) answerStored(ctx context.Context, c *call, q *reportRequest) (r
 	if len(part.origin.Gaps.Missing) > 0 || part.derived > 0 {
 		return reply{}, errNotAtHand
 	}
-	return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheMiss)
+	return s.buildAnswer(ctx, q, part, make([]cache.Found, len(q.fetches)), cacheMiss)
 }
 
 // portfolioReply writes the answer from those of the parts.

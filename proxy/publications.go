@@ -46,13 +46,13 @@ func (p *publications) by(property string, day translate.Date, at time.Time) tim
 
 // noteAge adds a note if rows were read before the last day of the series was known to be published: they may lack that day, which the
 // answer counts as known.
-func (s *Server) noteAge(c *call, q *reportRequest, part *archivePart, found []cache.Found) {
+func (s *Server) noteAge(q *reportRequest, part *archivePart, found []cache.Found) {
 	_, last, ok := q.known.Bounds()
 	asked := translate.DateRange{Start: last, End: last}
-	if !ok || !q.usesCopy() || !slices.ContainsFunc(c.params.Covered(), asked.Overlaps) {
+	if !ok || !q.usesCopy() || !slices.ContainsFunc(q.call.params.Covered(), asked.Overlaps) {
 		return
 	}
-	by := s.published.by(c.property.ID, last, q.knownAt)
+	by := s.published.by(q.call.property.ID, last, q.knownAt)
 	for i, f := range found {
 		if f.Entry == nil || q.fetches[i].Upstream.Range.End < last || by.Sub(f.Entry.Filled()) <= readTogether ||
 			q.fetches[i].Shows(f.Entry.Rows(), last) {

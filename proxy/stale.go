@@ -15,11 +15,12 @@ import (
 // fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
-func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, failure error) (reply, error) {
-	s.useYesterdaysSeries(ctx, c, q, part, found, failure)
+func (s *Server) fallBack(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found, failure error) (reply, error) {
+	c := q.call
+	s.useYesterdaysSeries(ctx, q, part, found, failure)
 	copied, oldest := staleCopies(q.fetches, found)
 	if copied {
-		learned, err := s.learnDays(ctx, c, q, part, found)
+		learned, err := s.learnDays(ctx, q, part, found)
 		switch {
 		case err == nil:
 			if learned != part { // which is the caller's: a hedged request continues with it if this fails
@@ -33,7 +34,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		}
 	}
 	if copied && isDenied(failure) && !c.header.noCache {
-		return s.buildUnrefreshed(ctx, c, q, part, found)
+		return s.buildUnrefreshed(ctx, q, part, found)
 	}
 	reason, ok := c.staleReason(failure, copied)
 	if !ok || len(c.params.Filters) > 0 {
@@ -42,44 +43,45 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 	q.key = append(append(q.key, 0), reason...)
 	if copied {
 		part.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
-		return s.buildStale(ctx, c, q, part, found, reason, cacheHit)
+		return s.buildStale(ctx, q, part, found, reason, cacheHit)
 	}
 	if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
-		return c.stale(q, c.reply(answer, 0, cacheHit)), nil
+		return q.stale(c.reply(answer, 0, cacheHit)), nil
 	}
 	q.window, q.known, q.begins = c.window.ArchiveOnly(), translate.KnownDays{}, 0
-	part, absent := s.prepare(ctx, c, q)
+	part, absent := s.prepare(ctx, q)
 	if absent != nil {
 		return reply{}, c.explain(failure)
 	}
 	defer part.release()
-	return s.buildStale(ctx, c, q, part, make([]cache.Found, len(q.fetches)), reason, cacheMiss)
+	return s.buildStale(ctx, q, part, make([]cache.Found, len(q.fetches)), reason, cacheMiss)
 }
 
 // buildStale builds an answer from stored figures in place of live ones.
-func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found,
+func (s *Server) buildStale(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found,
 	reason, status string) (reply, error) {
 	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
-	r, err := s.buildAnswer(ctx, c, q, part, found, status)
-	return c.stale(q, r), err
+	r, err := s.buildAnswer(ctx, q, part, found, status)
+	return q.stale(r), err
 }
 
 // buildUnrefreshed builds an answer from copies that no budget is left to refresh, as if that had not been tried.
-func (s *Server) buildUnrefreshed(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found) (reply, error) {
-	if unclear, _ := s.unclearFrom(ctx, c, q, found); unclear != 0 {
+func (s *Server) buildUnrefreshed(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found) (reply, error) {
+	if unclear, _ := s.unclearFrom(ctx, q, found); unclear != 0 {
 		part.origin.Gaps.Unclear = unclear
 	}
-	return s.buildAnswer(ctx, c, q, part, found, cacheHit)
+	return s.buildAnswer(ctx, q, part, found, cacheHit)
 }
 
 // useYesterdaysSeries replaces a daily series that cannot be fetched with a copy of yesterday's, which has a key of its own because its window
 // differs. The copy must have the first day of the request: if its figures began later, the archive might have to complete them with days that
 // the copy has too. It lacks the anchor's day, which is unknown then, unless the copy shows that it cannot be published, or the archive has
 // it: that has more days than the copy. A request for which no budget is left does without, since it is not told why a day is missing.
-func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, failure error) {
+func (s *Server) useYesterdaysSeries(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found, failure error) {
 	if !q.report.IsSeries(q.conditions) || len(found) != 1 || found[0].Entry != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
 		return
 	}
+	c := q.call
 	anchor := c.window.Anchor
 	series := seriesOf(c.property, translate.NewWindow(anchor-1, c.grant.Plan.RetentionMonths))
 	entry, _ := s.cache.AtHand(ctx, true, c.property.ID, c.grant.Key.AccountID, series)
@@ -126,8 +128,8 @@ func (c *call) staleReason(err error, copied bool) (reason string, ok bool) {
 
 // stale makes a reply one of a stale answer, which the client must revalidate each time. While no call is made, such as during a cooldown,
 // no-cache makes no difference.
-func (c *call) stale(q *reportRequest, r reply) reply {
-	if c.header.noCache && q.called {
+func (q *reportRequest) stale(r reply) reply {
+	if q.call.header.noCache && q.called {
 		r.cacheStatus = cacheBypass
 	}
 	r.maxAge = mustRevalidate

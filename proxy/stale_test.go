@@ -360,9 +360,9 @@ func TestFallBackLeavesTheArchivePartToItsCaller(t *testing.T) {
 		}
 	}()
 	s, c := &Server{largeWork: newLargeWork(slots)}, &call{params: &translate.Params{}}
-	q := &reportRequest{report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1},
+	q := &reportRequest{call: c, report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1},
 		fetches: []translate.Fetch{{By: translate.ByQuery}}}
-	if _, err := s.fallBack(over, c, q, part, make([]cache.Found, 1), lateError{reasonSlow}); !errors.Is(err, context.Canceled) {
+	if _, err := s.fallBack(over, q, part, make([]cache.Found, 1), lateError{reasonSlow}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	if part.parts == nil || part.sums == nil || part.sums[0].Sums == nil {

@@ -36,7 +36,8 @@ type readPart struct {
 }
 
 // readUpstream begins to read the upstream's part of each fetch.
-func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) *upstreamRead {
+func (s *Server) readUpstream(ctx context.Context, q *reportRequest) *upstreamRead {
+	c := q.call
 	hash := xxhash.Sum64(q.key)
 	read := &upstreamRead{calls: liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}}
 	if n := len(q.fetches); n <= len(read.part) {
@@ -187,7 +188,7 @@ func (r *upstreamRead) late() lateError {
 
 // hedgedAnswer answers from stored figures while the upstream is late: its call continues in the background, and its rows will be
 // cached. An error means that nothing is stored.
-func (s *Server) hedgedAnswer(ctx context.Context, c *call, q reportRequest, part *archivePart, read *upstreamRead) (reply, error) {
+func (s *Server) hedgedAnswer(ctx context.Context, q reportRequest, part *archivePart, read *upstreamRead) (reply, error) {
 	copies := make([]cache.Found, len(read.parts))
 	for i := range read.parts {
 		if request := &read.parts[i].request; request.Fill != nil {
@@ -197,7 +198,7 @@ func (s *Server) hedgedAnswer(ctx context.Context, c *call, q reportRequest, par
 	stored := *part
 	stored.origin.Notes = slices.Clone(part.origin.Notes)
 	q.called = read.calls.hasCalled()
-	r, err := s.fallBack(ctx, c, &q, &stored, copies, read.late())
+	r, err := s.fallBack(ctx, &q, &stored, copies, read.late())
 	if err != nil {
 		s.hedge.waited.Inc()
 		return reply{}, err
