@@ -8,7 +8,6 @@ import (
 
 	"sara/archive"
 	"sara/policy"
-	"sara/proxy/cache"
 	"sara/translate"
 )
 
@@ -72,8 +71,8 @@ func (s *Server) readSeries(ctx context.Context, q *reportRequest) error {
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy or a grid covers them: zeros
 // would say that nothing happened on days that the upstream may not have published. A filter that matches nothing on other days is not worth
 // a call. clarify returns the first of the days that stay unclear, also because the series fails or is late; 0: there are none.
-func (s *Server) clarify(ctx context.Context, q *reportRequest, found []cache.Found) translate.Date {
-	unclear, likely := s.unclearFrom(ctx, q, found)
+func (s *Server) clarify(ctx context.Context, q *reportRequest, m material) translate.Date {
+	unclear, likely := s.unclearFrom(ctx, q, m)
 	if unclear == 0 || likely && s.readSeries(ctx, q) == nil {
 		return 0
 	}
@@ -82,12 +81,13 @@ func (s *Server) clarify(ctx context.Context, q *reportRequest, found []cache.Fo
 
 // unclearFrom returns the first of the last days of a filtered series that nothing at hand explains (0: none), and whether they are likely to
 // lack traffic that is not published.
-func (s *Server) unclearFrom(ctx context.Context, q *reportRequest, found []cache.Found) (from translate.Date, likely bool) {
-	if !q.usesCopy() || q.report.By() != translate.ByDate || len(found) == 0 || found[0].Entry == nil || q.fetches[0].ReadsGrid() {
+func (s *Server) unclearFrom(ctx context.Context, q *reportRequest, m material) (from translate.Date, likely bool) {
+	entry := m.firstEntry()
+	if entry == nil || !q.usesCopy() || q.report.By() != translate.ByDate || q.fetches[0].ReadsGrid() {
 		return 0, false
 	}
 	c := q.call
-	unclear, likely := translate.UnclearDays(found[0].Entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
+	unclear, likely := translate.UnclearDays(entry.Rows(), q.fetches[0].Upstream.Range, c.params.Period.DateRange, c.window.Anchor)
 	known, _ := s.knownDays(ctx, c, false)
 	unclear = known.Unclear(unclear, c.window.Anchor)
 	if h := c.property.History; h != nil && !likely { // no day is archived before it is published
@@ -114,11 +114,12 @@ func (q *reportRequest) lateDays() (unpublished, unclear translate.Date) {
 
 // completeGaps adds to the gaps of an answer what the rows of a grid show: which days are published, like the series. A copy of the series that
 // has the days, or shows some as unpublished, decides instead, so that all answers agree.
-func (q *reportRequest) completeGaps(gaps *translate.Gaps, found []cache.Found, anchor translate.Date) {
-	if len(found) == 0 || found[0].Entry == nil || !q.fetches[0].ReadsGrid() || q.known.Has(anchor) || gaps.Unpublished != 0 {
+func (q *reportRequest) completeGaps(m material) {
+	entry, gaps, anchor := m.firstEntry(), &m.origin.Gaps, q.call.window.Anchor
+	if entry == nil || !q.fetches[0].ReadsGrid() || q.known.Has(anchor) || gaps.Unpublished != 0 {
 		return
 	}
-	shown := found[0].Entry.KnownDays(q.fetches[0].Upstream.Range)
+	shown := entry.KnownDays(q.fetches[0].Upstream.Range)
 	gaps.Unpublished, gaps.Unclear = shown.Unpublished(anchor), 0
 }
 
@@ -178,9 +179,9 @@ func (s *Server) checkPlan(ctx context.Context, c *call, f *translate.Fetch) err
 
 // contradicted reports whether rows may have other days than the copy of the series shows as published: rows that are newer than the copy
 // may have more, since the upstream may have published those in between, and rows that were planned with an older copy lack some.
-func (q *reportRequest) contradicted(found []cache.Found) bool {
+func (q *reportRequest) contradicted(m material) bool {
 	unpublished := q.known.Unpublished(q.call.window.Anchor)
-	for i, f := range found {
+	for i, f := range m.found {
 		if f.Entry == nil {
 			continue
 		}
@@ -194,38 +195,38 @@ func (q *reportRequest) contradicted(found []cache.Found) bool {
 }
 
 // learnDays updates what is known of the days from the series that was fetched, or from a copy that came with the rows: which days are
-// unpublished, and where the upstream's figures begin. It returns the archive's part, read again if the live days have moved, or
-// errPlanOutdated if the rows that were fetched are not the ones needed.
-func (s *Server) learnDays(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found) (*archivePart, error) {
+// unpublished, and where the upstream's figures begin. It returns the material, whose archive's part was read again if the live
+// days have moved, or errPlanOutdated if the rows that were fetched are not the ones needed.
+func (s *Server) learnDays(ctx context.Context, q *reportRequest, m material) (material, error) {
 	before, planned := q.known, q.window
 	switch {
 	case q.report.NeedsDays(): // the fetches were planned with what was known
 	case q.usesCopy():
 		q.known, q.knownAt = s.knownDays(ctx, q.call, false)
-		if q.contradicted(found) {
-			return nil, errPlanOutdated
+		if q.contradicted(m) {
+			return material{}, errPlanOutdated
 		}
-	case len(found) > 0 && found[0].Entry != nil:
-		q.known = found[0].Entry.KnownDays(q.fetches[0].Upstream.Range)
+	case m.firstEntry() != nil:
+		q.known = m.firstEntry().KnownDays(q.fetches[0].Upstream.Range)
 	}
 	if q.known == before {
-		return part, nil
+		return m, nil
 	}
 	if err := s.findLiveStart(ctx, q); err != nil {
-		return nil, err
+		return material{}, err
 	}
 	switch {
 	case q.window == planned:
-		part.origin.Gaps.Unpublished, part.origin.Gaps.Unclear = q.lateDays()
-		return part, q.call.params.CheckComparable(part.origin.Gaps)
+		m.origin.Gaps.Unpublished, m.origin.Gaps.Unclear = q.lateDays()
+		return m, q.call.params.CheckComparable(m.origin.Gaps)
 	case q.usesCopy():
-		return nil, errPlanOutdated
+		return material{}, errPlanOutdated
 	}
 	part, err := s.prepare(ctx, q)
 	if err == nil && q.fetches[0].Upstream == nil {
-		found[0].Entry = nil // all days come from the archive
+		m.found[0].Entry = nil // all days come from the archive
 	}
-	return part, err
+	return material{part, m.found}, err
 }
 
 // findLiveStart corrects the start of the live days, which is an estimate, if the request asks for days before the upstream's first day
@@ -264,13 +265,13 @@ func (s *Server) findLiveStart(ctx context.Context, q *reportRequest) error {
 // findBeginning finds the first day with figures for a summary, timeseries or movers whose first day is archived as one without traffic. The
 // archive has such days from before the beginning of a site that was young when it was collected: they are zeros, and the answer says so, like
 // that of the live ones.
-func (s *Server) findBeginning(ctx context.Context, q *reportRequest, part *archivePart, rows []*translate.Rows) error {
+func (s *Server) findBeginning(ctx context.Context, q *reportRequest, m material, rows []*translate.Rows) error {
 	byDate := q.report.By() == translate.ByDate
-	if q.begins != 0 || part.last == nil || !byDate && !q.report.NeedsDays() {
+	if q.begins != 0 || m.last == nil || !byDate && !q.report.NeedsDays() {
 		return nil
 	}
-	first, ok := firstKnown(q.call.params.Covered(), part.origin.Gaps.Missing)
-	if !ok || first > *part.last || byDate && rows[0].Shows(first) {
+	first, ok := firstKnown(q.call.params.Covered(), m.origin.Gaps.Missing)
+	if !ok || first > *m.last || byDate && rows[0].Shows(first) {
 		return nil
 	}
 	begins, archived, err := s.config.History.Begins(ctx, q.call.property.ID, 0) // not only of the days that the plan keeps

@@ -119,7 +119,7 @@ func (s *Server) answerOnce(ctx context.Context, q *reportRequest) (reply, error
 		for i := range part.parts {
 			part.parts[i] = new(translate.Rows)
 		}
-		return s.buildAnswer(ctx, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
+		return s.buildAnswer(ctx, q, archiveOnly(part), cacheHit)
 	}
 	return s.answerLive(ctx, q, part)
 }
@@ -133,6 +133,7 @@ func (s *Server) answerLive(ctx context.Context, q *reportRequest, part *archive
 		}
 	}
 	found, err := read.wait()
+	m := material{part, found}
 	switch {
 	case errors.Is(err, errGridFull):
 		q.noGrids = true
@@ -141,19 +142,19 @@ func (s *Server) answerLive(ctx context.Context, q *reportRequest, part *archive
 		return reply{}, err
 	case err != nil:
 		q.called = read.calls.hasCalled()
-		return s.fallBack(ctx, q, part, found, err)
+		return s.fallBack(ctx, q, m, err)
 	}
-	unclear := s.clarify(ctx, q, found)
+	unclear := s.clarify(ctx, q, m)
 	status := coldest(q.cacheStatus(found), q.seriesStatus)
-	if part, err = s.learnDays(ctx, q, part, found); err != nil {
+	if m, err = s.learnDays(ctx, q, m); err != nil {
 		return reply{}, err
 	}
-	defer part.release() // another one, if the live days have moved
+	defer m.release() // another archive's part, if the live days have moved
 	if unclear != 0 {
-		part.origin.Gaps.Unclear = unclear
+		m.origin.Gaps.Unclear = unclear
 	}
-	s.noteAge(q, part, found)
-	return s.buildAnswer(ctx, q, part, found, status)
+	s.noteAge(q, m)
+	return s.buildAnswer(ctx, q, m, status)
 }
 
 // canHedge reports whether stored figures may answer while the upstream is late.
@@ -178,47 +179,40 @@ func (q *reportRequest) cacheStatus(found []cache.Found) string {
 	return status
 }
 
-// buildAnswer builds the answer from rows, and keeps its bytes in memory.
-func (s *Server) buildAnswer(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
+// buildAnswer builds the answer from its material, and keeps its bytes in memory.
+func (s *Server) buildAnswer(ctx context.Context, q *reportRequest, m material, status string) (reply, error) {
 	c := q.call
-	entries := make([]*cache.Entry, 0, 2) // on the stack
-	fromMemory := part.none()
-	for _, f := range found {
-		if f.Entry != nil {
-			entries = append(entries, f.Entry)
-			fromMemory = fromMemory && f.Status == cache.HitMemory
-		}
-	}
-	if fromMemory {
+	entries := m.appendEntries(make([]*cache.Entry, 0, 2)) // on the stack
+	if m.isFromMemory() {
 		// The rows have not changed since the answer was built, so its bytes can be sent again.
 		if answer := s.cache.Answer(q.key); answer != nil && answer.IsOf(entries) {
 			return q.reply(answer, status), nil
 		}
 	}
-	size := work(part, found)
+	size := m.work()
 	end, err := s.largeWork.beginRows(ctx, size)
 	if err != nil {
 		return reply{}, err
 	}
 	defer end()
-	q.completeGaps(&part.origin.Gaps, found, c.window.Anchor)
-	rows := make([]*translate.Rows, len(part.parts), len(part.memory)) // on the stack
-	s.mergeRows(rows, q, part, found)
-	if err := s.findBeginning(ctx, q, part, rows); err != nil {
+	q.completeGaps(m)
+	rows := make([]*translate.Rows, len(m.parts), len(m.memory)) // on the stack
+	s.mergeRows(rows, q, m)
+	if err := s.findBeginning(ctx, q, m, rows); err != nil {
 		return reply{}, err
 	}
-	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params)...)
+	m.origin.Notes = append(m.origin.Notes, s.config.Anomalies.Notes(c.params)...)
 	if q.begins != 0 {
-		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
+		m.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
 	}
-	head, err := s.writeHead(q, rows, part.origin)
+	head, err := s.writeHead(q, rows, m.origin)
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
-	s.cache.CountWidened(countWidened(found, xxhash.Sum64(q.key)))
+	s.cache.CountWidened(m.countWidened(xxhash.Sum64(q.key)))
 	answer := cache.NewAnswer(head, c.started, entries...)
 	answer.RestOn(q.basis, c.started)
-	if part.origin.Gaps.Unclear != 0 {
+	if m.origin.Gaps.Unclear != 0 {
 		answer.Doubt()
 	}
 	if q.usesCopy() {
@@ -248,21 +242,11 @@ func (s *Server) writeHead(q *reportRequest, rows []*translate.Rows, origin tran
 	return bytes.Clone(head), nil
 }
 
-// countWidened returns how many entries save a call because the query of another request was widened.
-func countWidened(found []cache.Found, requestHash uint64) (n int) {
-	for _, f := range found {
-		if f.Entry != nil && f.Entry.RequestHash() != requestHash && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
-			n++
-		}
-	}
-	return n
-}
-
 // mergeRows sets in rows those of each fetch, from the archive and from the upstream.
-func (s *Server) mergeRows(rows []*translate.Rows, q *reportRequest, part *archivePart, found []cache.Found) {
+func (s *Server) mergeRows(rows []*translate.Rows, q *reportRequest, m material) {
 	c := q.call
-	for i, f := range found {
-		archived, first := part.parts[i], q.report.FirstRows(c.params, q.fetches[i])
+	for i, f := range m.found {
+		archived, first := m.parts[i], q.report.FirstRows(c.params, q.fetches[i])
 		switch {
 		case f.Entry == nil && archived != nil:
 			rows[i] = s.merge(q.fetches[i].By, first, archived)
@@ -282,17 +266,4 @@ func (s *Server) merge(by translate.Dimension, first int, parts ...translate.Par
 	m, _ := s.mergers.Get().(*translate.Merger)
 	defer s.mergers.Put(m)
 	return m.Merge(by, first, parts...)
-}
-
-// work returns what an answer is built from.
-func work(part *archivePart, found []cache.Found) (w rowWork) {
-	for i, f := range found {
-		if f.Entry != nil {
-			w.add(f.Entry.Rows())
-		}
-		if part.parts[i] != nil {
-			w.add(part.parts[i])
-		}
-	}
-	return w
 }

@@ -208,7 +208,7 @@ func (s *Server) answerStored(ctx context.Context, q *reportRequest) (reply, err
 	if len(part.origin.Gaps.Missing) > 0 || part.derived > 0 {
 		return reply{}, errNotAtHand
 	}
-	return s.buildAnswer(ctx, q, part, make([]cache.Found, len(q.fetches)), cacheMiss)
+	return s.buildAnswer(ctx, q, archiveOnly(part), cacheMiss)
 }
 
 // portfolioReply writes the answer from those of the parts.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sara/policy/lru"
-	"sara/proxy/cache"
 	"sara/translate"
 )
 
@@ -46,19 +45,19 @@ func (p *publications) by(property string, day translate.Date, at time.Time) tim
 
 // noteAge adds a note if rows were read before the last day of the series was known to be published: they may lack that day, which the
 // answer counts as known.
-func (s *Server) noteAge(q *reportRequest, part *archivePart, found []cache.Found) {
+func (s *Server) noteAge(q *reportRequest, m material) {
 	_, last, ok := q.known.Bounds()
 	asked := translate.DateRange{Start: last, End: last}
 	if !ok || !q.usesCopy() || !slices.ContainsFunc(q.call.params.Covered(), asked.Overlaps) {
 		return
 	}
 	by := s.published.by(q.call.property.ID, last, q.knownAt)
-	for i, f := range found {
+	for i, f := range m.found {
 		if f.Entry == nil || q.fetches[i].Upstream.Range.End < last || by.Sub(f.Entry.Filled()) <= readTogether ||
 			q.fetches[i].Shows(f.Entry.Rows(), last) {
 			continue
 		}
-		part.note(fmt.Sprintf("These figures were read at %s: days up to %s that Search Console has published since, if any, are missing in them.",
+		m.note(fmt.Sprintf("These figures were read at %s: days up to %s that Search Console has published since, if any, are missing in them.",
 			timestamp(f.Entry.Filled()), last))
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"sara/policy"
 	"sara/proxy/cache"
@@ -15,18 +14,18 @@ import (
 // fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
-func (s *Server) fallBack(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found, failure error) (reply, error) {
+func (s *Server) fallBack(ctx context.Context, q *reportRequest, m material, failure error) (reply, error) {
 	c := q.call
-	s.useYesterdaysSeries(ctx, q, part, found, failure)
-	copied, oldest := staleCopies(q.fetches, found)
+	s.useYesterdaysSeries(ctx, q, m, failure)
+	copied, oldest := m.areCopies(q.fetches)
 	if copied {
-		learned, err := s.learnDays(ctx, q, part, found)
+		learned, err := s.learnDays(ctx, q, m)
 		switch {
 		case err == nil:
-			if learned != part { // which is the caller's: a hedged request continues with it if this fails
+			if learned.archivePart != m.archivePart { // which is the caller's: a hedged request continues with it if this fails
 				defer learned.release()
 			}
-			part = learned
+			m = learned
 		case errors.Is(err, errPlanOutdated):
 			copied = false // the copies are not of the rows that are needed
 		default:
@@ -34,7 +33,7 @@ func (s *Server) fallBack(ctx context.Context, q *reportRequest, part *archivePa
 		}
 	}
 	if copied && isDenied(failure) && !c.header.noCache {
-		return s.buildUnrefreshed(ctx, q, part, found)
+		return s.buildUnrefreshed(ctx, q, m)
 	}
 	reason, ok := c.staleReason(failure, copied)
 	if !ok || len(c.params.Filters) > 0 {
@@ -42,8 +41,8 @@ func (s *Server) fallBack(ctx context.Context, q *reportRequest, part *archivePa
 	}
 	q.key = append(append(q.key, 0), reason...)
 	if copied {
-		part.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
-		return s.buildStale(ctx, q, part, found, reason, cacheHit)
+		m.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
+		return s.buildStale(ctx, q, m, reason, cacheHit)
 	}
 	if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
 		return q.stale(c.reply(answer, 0, cacheHit)), nil
@@ -54,31 +53,30 @@ func (s *Server) fallBack(ctx context.Context, q *reportRequest, part *archivePa
 		return reply{}, c.explain(failure)
 	}
 	defer part.release()
-	return s.buildStale(ctx, q, part, make([]cache.Found, len(q.fetches)), reason, cacheMiss)
+	return s.buildStale(ctx, q, archiveOnly(part), reason, cacheMiss)
 }
 
 // buildStale builds an answer from stored figures in place of live ones.
-func (s *Server) buildStale(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found,
-	reason, status string) (reply, error) {
-	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
-	r, err := s.buildAnswer(ctx, q, part, found, status)
+func (s *Server) buildStale(ctx context.Context, q *reportRequest, m material, reason, status string) (reply, error) {
+	m.origin.Source, m.origin.StaleReason = translate.SourceArchive, reason
+	r, err := s.buildAnswer(ctx, q, m, status)
 	return q.stale(r), err
 }
 
 // buildUnrefreshed builds an answer from copies that no budget is left to refresh, as if that had not been tried.
-func (s *Server) buildUnrefreshed(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found) (reply, error) {
-	if unclear, _ := s.unclearFrom(ctx, q, found); unclear != 0 {
-		part.origin.Gaps.Unclear = unclear
+func (s *Server) buildUnrefreshed(ctx context.Context, q *reportRequest, m material) (reply, error) {
+	if unclear, _ := s.unclearFrom(ctx, q, m); unclear != 0 {
+		m.origin.Gaps.Unclear = unclear
 	}
-	return s.buildAnswer(ctx, q, part, found, cacheHit)
+	return s.buildAnswer(ctx, q, m, cacheHit)
 }
 
 // useYesterdaysSeries replaces a daily series that cannot be fetched with a copy of yesterday's, which has a key of its own because its window
 // differs. The copy must have the first day of the request: if its figures began later, the archive might have to complete them with days that
 // the copy has too. It lacks the anchor's day, which is unknown then, unless the copy shows that it cannot be published, or the archive has
 // it: that has more days than the copy. A request for which no budget is left does without, since it is not told why a day is missing.
-func (s *Server) useYesterdaysSeries(ctx context.Context, q *reportRequest, part *archivePart, found []cache.Found, failure error) {
-	if !q.report.IsSeries(q.conditions) || len(found) != 1 || found[0].Entry != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
+func (s *Server) useYesterdaysSeries(ctx context.Context, q *reportRequest, m material, failure error) {
+	if !q.report.IsSeries(q.conditions) || len(m.found) != 1 || m.firstEntry() != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
 		return
 	}
 	c := q.call
@@ -97,9 +95,9 @@ func (s *Server) useYesterdaysSeries(ctx context.Context, q *reportRequest, part
 		if err != nil || len(missing) == 0 || c.params.Period.Start == anchor || isDenied(failure) {
 			return
 		}
-		part.origin.Gaps.Missing = missing
+		m.origin.Gaps.Missing = missing
 	}
-	found[0] = cache.Found{Entry: entry, Stale: true}
+	m.found[0] = cache.Found{Entry: entry, Stale: true}
 	q.fetches = slices.Clone(q.fetches) // a hedged request shares them with the read that continues
 	fetch := &q.fetches[0]
 	fetch.Upstream, fetch.Range.Start = &series, series.Range.Start
@@ -134,18 +132,4 @@ func (q *reportRequest) stale(r reply) reply {
 	}
 	r.maxAge = mustRevalidate
 	return r
-}
-
-// staleCopies reports whether there is a copy for each fetch from the upstream, and when the oldest was filled.
-func staleCopies(fetches []translate.Fetch, found []cache.Found) (all bool, oldest time.Time) {
-	for i, f := range found {
-		switch {
-		case fetches[i].Upstream == nil:
-		case f.Entry == nil:
-			return false, oldest
-		case oldest.IsZero() || f.Entry.Filled().Before(oldest):
-			oldest = f.Entry.Filled()
-		}
-	}
-	return true, oldest
 }

@@ -12,7 +12,6 @@ import (
 	"sara/archive"
 	"sara/archive/bucket"
 	"sara/policy"
-	"sara/proxy/cache"
 	"sara/proxy/cpubound"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
@@ -362,7 +361,7 @@ func TestFallBackLeavesTheArchivePartToItsCaller(t *testing.T) {
 	s, c := &Server{largeWork: newLargeWork(slots)}, &call{params: &translate.Params{}}
 	q := &reportRequest{call: c, report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1},
 		fetches: []translate.Fetch{{By: translate.ByQuery}}}
-	if _, err := s.fallBack(over, q, part, make([]cache.Found, 1), lateError{reasonSlow}); !errors.Is(err, context.Canceled) {
+	if _, err := s.fallBack(over, q, archiveOnly(part), lateError{reasonSlow}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	if part.parts == nil || part.sums == nil || part.sums[0].Sums == nil {

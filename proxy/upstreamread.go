@@ -198,7 +198,7 @@ func (s *Server) hedgedAnswer(ctx context.Context, q reportRequest, part *archiv
 	stored := *part
 	stored.origin.Notes = slices.Clone(part.origin.Notes)
 	q.called = read.calls.hasCalled()
-	r, err := s.fallBack(ctx, &q, &stored, copies, read.late())
+	r, err := s.fallBack(ctx, &q, material{&stored, copies}, read.late())
 	if err != nil {
 		s.hedge.waited.Inc()
 		return reply{}, err
