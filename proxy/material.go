@@ -12,7 +12,7 @@ import (
 // copy of a material shares both.
 type material struct {
 	*archivePart
-	found []cache.Found // without an Entry: no rows of the upstream, or none yet
+	found []cache.Found // without an Entry: the upstream has no part
 }
 
 // archiveOnly returns the material of an answer without rows of the upstream.

@@ -181,7 +181,6 @@ func (q *reportRequest) cacheStatus(found []cache.Found) string {
 
 // buildAnswer builds the answer from its material, and keeps its bytes in memory.
 func (s *Server) buildAnswer(ctx context.Context, q *reportRequest, m material, status string) (reply, error) {
-	c := q.call
 	entries := m.appendEntries(make([]*cache.Entry, 0, 2)) // on the stack
 	if m.isFromMemory() {
 		// The rows have not changed since the answer was built, so its bytes can be sent again.
@@ -195,22 +194,42 @@ func (s *Server) buildAnswer(ctx context.Context, q *reportRequest, m material, 
 		return reply{}, err
 	}
 	defer end()
+	head, err := s.buildHead(ctx, q, m)
+	if err != nil {
+		return reply{}, err
+	}
+	s.cache.CountWidened(m.countWidened(xxhash.Sum64(q.key)))
+	answer := cache.NewAnswer(head, q.call.started, entries...)
+	s.keepAnswer(q, m, answer)
+	r := q.reply(answer, status)
+	if size.isLarge() {
+		_, err = s.inForm(q.call, r) // in the same turn: answers that wait for another one would take up memory
+	}
+	return r, err
+}
+
+// buildHead builds the head of an answer: it merges the rows, and completes what the answer says about its days.
+func (s *Server) buildHead(ctx context.Context, q *reportRequest, m material) (translate.Head, error) {
 	q.completeGaps(m)
 	rows := make([]*translate.Rows, len(m.parts), len(m.memory)) // on the stack
 	s.mergeRows(rows, q, m)
 	if err := s.findBeginning(ctx, q, m, rows); err != nil {
-		return reply{}, err
+		return nil, err
 	}
-	m.origin.Notes = append(m.origin.Notes, s.config.Anomalies.Notes(c.params)...)
+	m.origin.Notes = append(m.origin.Notes, s.config.Anomalies.Notes(q.call.params)...)
 	if q.begins != 0 {
 		m.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
 	}
 	head, err := s.writeHead(q, rows, m.origin)
 	if err != nil {
-		return reply{}, fmt.Errorf("write the answer: %w", err)
+		return nil, fmt.Errorf("write the answer: %w", err)
 	}
-	s.cache.CountWidened(m.countWidened(xxhash.Sum64(q.key)))
-	answer := cache.NewAnswer(head, c.started, entries...)
+	return head, nil
+}
+
+// keepAnswer keeps a new answer in memory, and records what it depends on besides its rows.
+func (s *Server) keepAnswer(q *reportRequest, m material, answer *cache.Answer) {
+	c := q.call
 	answer.RestOn(q.basis, c.started)
 	if m.origin.Gaps.Unclear != 0 {
 		answer.Doubt()
@@ -219,11 +238,6 @@ func (s *Server) buildAnswer(ctx context.Context, q *reportRequest, m material, 
 		answer.Mention(c.property.ID, seriesOf(c.property, c.window), q.known)
 	}
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
-	r := q.reply(answer, status)
-	if size.isLarge() {
-		_, err = s.inForm(c, r) // in the same turn: answers that wait for another one would take up memory
-	}
-	return r, err
 }
 
 // usualHead is room for most answers.
