@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"sara/policy"
 	"sara/proxy/cache"
@@ -15,34 +16,43 @@ import (
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
 func (s *Server) fallBack(ctx context.Context, q *reportRequest, m material, failure error) (reply, error) {
-	c := q.call
 	s.useYesterdaysSeries(ctx, q, m, failure)
 	copied, oldest := m.areCopies(q.fetches)
-	if copied {
-		learned, err := s.learnDays(ctx, q, m)
-		switch {
-		case err == nil:
-			if learned.archivePart != m.archivePart { // which is the caller's: a hedged request continues with it if this fails
-				defer learned.release()
-			}
-			m = learned
-		case errors.Is(err, errPlanOutdated):
-			copied = false // the copies are not of the rows that are needed
-		default:
-			return reply{}, err
-		}
+	if !copied {
+		return s.answerFromArchive(ctx, q, failure)
 	}
-	if copied && isDenied(failure) && !c.header.noCache {
-		return s.buildUnrefreshed(ctx, q, m)
+	learned, err := s.learnDays(ctx, q, m)
+	switch {
+	case errors.Is(err, errPlanOutdated): // the copies are not of the rows that are needed
+		return s.answerFromArchive(ctx, q, failure)
+	case err != nil:
+		return reply{}, err
 	}
-	reason, ok := c.staleReason(failure, copied)
-	if !ok || len(c.params.Filters) > 0 {
-		return reply{}, c.explain(failure)
+	if learned.archivePart != m.archivePart { // which is the caller's: a hedged request continues with it if this fails
+		defer learned.release()
 	}
-	q.key = append(append(q.key, 0), reason...)
-	if copied {
-		m.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
-		return s.buildStale(ctx, q, m, reason, cacheHit)
+	if isDenied(failure) && !q.call.header.noCache {
+		return s.buildUnrefreshed(ctx, q, learned)
+	}
+	return s.answerFromCopies(ctx, q, learned, oldest, failure)
+}
+
+// answerFromCopies answers from stale copies, the oldest of which was filled at a time.
+func (s *Server) answerFromCopies(ctx context.Context, q *reportRequest, m material, oldest time.Time, failure error) (reply, error) {
+	reason, err := q.replaceLive(failure, true)
+	if err != nil {
+		return reply{}, err
+	}
+	m.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
+	return s.buildStale(ctx, q, m, reason, cacheHit)
+}
+
+// answerFromArchive answers from the archive alone. If that cannot answer either, the error is that of the upstream.
+func (s *Server) answerFromArchive(ctx context.Context, q *reportRequest, failure error) (reply, error) {
+	c := q.call
+	reason, err := q.replaceLive(failure, false)
+	if err != nil {
+		return reply{}, err
 	}
 	if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
 		return q.stale(c.reply(answer, 0, cacheHit)), nil
@@ -54,6 +64,17 @@ func (s *Server) fallBack(ctx context.Context, q *reportRequest, m material, fai
 	}
 	defer part.release()
 	return s.buildStale(ctx, q, archiveOnly(part), reason, cacheMiss)
+}
+
+// replaceLive makes q the request for stored figures in place of live ones, whose answer has a key of its own, and returns the reason for the
+// answer. If stored figures must not replace live ones after a failure, it returns the client's error.
+func (q *reportRequest) replaceLive(failure error, copied bool) (reason string, err error) {
+	reason, ok := q.call.staleReason(failure, copied)
+	if !ok || len(q.call.params.Filters) > 0 {
+		return "", q.call.explain(failure)
+	}
+	q.key = append(append(q.key, 0), reason...)
+	return reason, nil
 }
 
 // buildStale builds an answer from stored figures in place of live ones.
