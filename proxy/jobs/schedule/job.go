@@ -118,8 +118,8 @@ func (j *Job[P, R]) noteOutcomes(results []R, backoff map[string]pause) {
 	}
 }
 
-// due returns the properties to work on now. A day begins for this replica when its jitter has passed; a property that was
-// never done does not wait for that.
+// due returns the properties to work on now, and ends the backoff of those that are done. A day begins for this replica when its jitter has
+// passed; a property that was never done does not wait for that.
 func (j *Job[P, R]) due(ctx context.Context, backoff map[string]pause) ([]P, error) {
 	properties, err := j.Properties(ctx)
 	if err != nil {
@@ -128,8 +128,11 @@ func (j *Job[P, R]) due(ctx context.Context, backoff map[string]pause) ([]P, err
 	now := j.Now()
 	due := slices.DeleteFunc(slices.Clone(properties), func(p P) bool {
 		s := j.Status(p)
-		return !s.Enabled || s.DoneAt != nil && s.DoneAt.Before(now.Add(maxAhead)) && j.Covers(*s.DoneAt, now.Add(-j.Jitter)) ||
-			s.CooldownUntil != nil && s.CooldownUntil.After(now) || backoff[s.ID].until.After(now)
+		if s.DoneAt != nil && s.DoneAt.Before(now.Add(maxAhead)) && j.Covers(*s.DoneAt, now.Add(-j.Jitter)) {
+			delete(backoff, s.ID) // another replica may have done it: the next failure is a first one
+			return true
+		}
+		return !s.Enabled || s.CooldownUntil != nil && s.CooldownUntil.After(now) || backoff[s.ID].until.After(now)
 	})
 	if j.Order != nil {
 		slices.SortStableFunc(due, j.Order)

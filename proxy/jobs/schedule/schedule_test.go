@@ -222,6 +222,35 @@ func TestJobRunsOnOneReplicaAndBacksOffFailedProperties(t *testing.T) {
 	})
 }
 
+// A property that another replica has done does not fail again and again: after its next failure, the pause is the first one.
+func TestPausesBeginAnewOnceAnotherReplicaHasDoneTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		test := &jobTest{tries: make(map[string]int), left: map[string]error{"shop": &upstream.Error{Kind: upstream.Unavailable}}}
+		job := test.job(newLeases(), "a")
+		var done *time.Time
+		job.Status = func(property string) Status { return Status{ID: property, Enabled: true, DoneAt: done} }
+		job.Covers = func(done, now time.Time) bool { return now.Sub(done) < 24*time.Hour }
+		backoff := make(map[string]pause)
+		fail := func() {
+			if results, _, err := job.round(t.Context(), backoff); err != nil || len(results) != 1 {
+				t.Errorf("got %v, %v", results, err)
+			}
+		}
+		fail()
+		time.Sleep(firstBackoff)
+		fail()
+		now := time.Now()
+		done = &now
+		if results, _, err := job.round(t.Context(), backoff); err != nil || len(results) > 0 {
+			t.Errorf("got %v, %v", results, err)
+		}
+		time.Sleep(24 * time.Hour)
+		fail()
+		time.Sleep(firstBackoff)
+		fail()
+	})
+}
+
 // keptLeases are leases that cannot be released.
 type keptLeases struct{ *leases }
 
