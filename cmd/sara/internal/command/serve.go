@@ -96,7 +96,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	registry := service.NewRegistry()
 	lines := service.OpenBacklog(console.Raw(con.Stderr), registry)
 	defer lines.Close()
-	log := service.OpenLogs(lines, c.Log)
+	log := lines.Logs(c.Log)
 	plans := c.PlansFile.Table()
 	database, err := c.openDatabase(ctx, plans, log.Logger)
 	store := database.store

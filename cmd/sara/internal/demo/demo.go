@@ -80,7 +80,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	registry := service.NewRegistry()
 	lines := service.OpenBacklog(console.Raw(con.Stderr), registry)
 	defer lines.Close()
-	log := service.OpenLogs(lines, settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
+	log := lines.Logs(settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err

@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/cmd/sara/internal/settings"
 )
 
 const (
-	// backlogBound is how many bytes may wait for the log's reader.
+	// backlogBound is how many bytes may wait for the log's reader. Access lines only take accessBound of it: a reader that is too slow for them
+	// still gets the other lines, which are few, and say what is wrong.
 	backlogBound = 4 << 20
+	accessBound  = 3 << 20
 	// lastLines is how long Close waits for the reader. It is short: the process has nothing else to do.
 	lastLines = time.Second
 )
@@ -39,10 +43,26 @@ func OpenBacklog(out io.Writer, registry prometheus.Registerer) *Backlog {
 	return b
 }
 
+// Logs returns logs to the backlog.
+func (b *Backlog) Logs(s settings.Log) Logs {
+	l := OpenLogs(b, s)
+	if l.Access != nil {
+		l.Access = accessLines{b}
+	}
+	return l
+}
+
 // Write implements io.Writer for whole lines. It never blocks or fails.
-func (b *Backlog) Write(p []byte) (int, error) {
+func (b *Backlog) Write(p []byte) (int, error) { return b.write(p, backlogBound) }
+
+// accessLines writes lines of the access log to a Backlog.
+type accessLines struct{ *Backlog }
+
+func (a accessLines) Write(p []byte) (int, error) { return a.write(p, accessBound) }
+
+func (b *Backlog) write(p []byte, bound int) (int, error) {
 	b.mu.Lock()
-	full := len(b.lines) > backlogBound
+	full := len(b.lines) > bound
 	if !full {
 		b.lines = append(b.lines, p...)
 	}

@@ -29,7 +29,7 @@ func TestStalledLogDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, registry := &stalled{release: make(chan struct{})}, prometheus.NewRegistry()
 		backlog := OpenBacklog(out, registry)
-		log := OpenLogs(backlog, settings.Log{})
+		log := backlog.Logs(settings.Log{})
 		log.Warn("first")
 		synctest.Wait() // its write blocks
 		const lines = 6
@@ -50,6 +50,31 @@ func TestStalledLogDelaysNobody(t *testing.T) {
 		synctest.Wait()
 		if written := bytes.Count(out.lines.Bytes(), []byte("\n")); written != 1+fit {
 			t.Errorf("%d lines are written once the log is read, want %d", written, 1+fit)
+		}
+	})
+}
+
+// Access lines, of which there may be thousands a second, leave room for the lines that say what is wrong.
+func TestAccessLinesLeaveRoomInTheBacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out := &stalled{release: make(chan struct{})}
+		backlog := OpenBacklog(out, prometheus.NewRegistry())
+		log := backlog.Logs(settings.Log{})
+		log.Warn("first")
+		synctest.Wait() // its write blocks
+		requests := []byte(strings.Repeat("msg=request\n", 1<<12))
+		for range 2 * backlogBound / len(requests) {
+			if _, err := log.Access.Write(requests); err != nil {
+				t.Error(err)
+			}
+		}
+		log.Error("the database is down")
+		close(out.release)
+		backlog.Close()
+		written := out.lines.String()
+		if requests := strings.Count(written, "msg=request"); requests < 200_000 || !strings.Contains(written, "the database is down") {
+			t.Errorf("%d access lines are written, and of the others %q", requests, strings.ReplaceAll(written, "msg=request\n", ""))
 		}
 	})
 }
