@@ -113,10 +113,10 @@ func (s *Server) useYesterdaysSeries(ctx context.Context, q *reportRequest, m ma
 	}
 	if c.params.Period.End == anchor && known.Unpublished(anchor) == 0 {
 		missing, _, err := s.config.History.Missing(ctx, c.property.ID, translate.ByDate, translate.DateRange{Start: anchor, End: anchor})
-		if err != nil || len(missing) == 0 || c.params.Period.Start == anchor || isDenied(failure) {
+		if err == nil && len(missing) == 0 || c.params.Period.Start == anchor || isDenied(failure) {
 			return
 		}
-		m.origin.Gaps.Missing = missing
+		m.origin.Gaps.Missing = []translate.Date{anchor} // also if the archive cannot be read: it has no answer then
 	}
 	m.found[0] = cache.Found{Entry: entry, Stale: true}
 	q.fetches = slices.Clone(q.fetches) // a hedged request shares them with the read that continues

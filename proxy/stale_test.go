@@ -155,6 +155,20 @@ func TestSummary200StaleWithoutTheAnchorsDay(t *testing.T) {
 	}
 }
 
+// The copy also answers if the object store fails at the same time, as in an outage of the network to both.
+func TestTimeseries200StaleAfterTheAnchorMovedWithoutTheArchive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.History = brokenHistory{} })
+	w.answerWith(series(nil, "2025-07-20", "2026-11-19", ""))
+	w.get("pro", w.path("main", "/timeseries")).ok(t)
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+	w.setClock("2026-11-22T08:30:00Z")
+	r := w.get("pro", w.path("main", "/timeseries"), "date_range", "last_28d").ok(t)
+	if len(r.rows()) != 27 || !strings.Contains(notes(r), "1 day is not archived and not counted: 2026-11-20.") {
+		t.Errorf("%d days, with the notes %s", len(r.rows()), notes(r))
+	}
+}
+
 // At the far edge of the live window, the archive answers, since its days may complete the copy.
 func TestTimeseries200ArchiveAtTheFarEdgeAfterTheAnchorMoved(t *testing.T) {
 	t.Parallel()
