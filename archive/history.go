@@ -149,12 +149,11 @@ func (h *History) loadListing(ctx context.Context, key listingKey) (listing, lis
 	if err != nil {
 		return listing{}, key, err
 	}
-	for _, e := range entries {
+	for _, e := range entries { // by name, which is by month
 		if month, ok := parseObjectName(key.property, e.Name); ok {
 			l.months = append(l.months, monthObject{month: month, revision: e.Revision})
 		}
 	}
-	slices.SortFunc(l.months, func(a, b monthObject) int { return cmp.Compare(a.month, b.month) })
 	var hash maphash.Hash
 	hash.SetSeed(h.seed)
 	for _, m := range l.months {

@@ -270,6 +270,22 @@ func TestCachedMonthsAreReadAgainOnlyAfterAChange(t *testing.T) {
 	r.Start--
 	clicks(3) // the process's own write is seen at once
 	b.expect(t, 1, 1)
+	for _, date := range []translate.Date{first, first + 1} { // of two months only the one that has the day
+		h := historyOf(t, HistoryConfig{Bucket: b})
+		if _, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(t, 1, 1)
+	}
+	version, err := reader.Version(t.Context(), testProperty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(10 * time.Second)
+	if again, err := reader.Version(t.Context(), testProperty); err != nil || again != version {
+		t.Errorf("version %d of the same months is %d later (%v)", version, again, err)
+	}
+	b.expect(t, 0, 1)
 	if err := reader.Prune(t.Context(), testProperty, first+1); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +350,7 @@ func TestACanceledReadDoesNotFailOthers(t *testing.T) {
 
 func TestCacheOfMonthsIsBounded(t *testing.T) {
 	b := newCounting(t)
-	h := historyOf(t, HistoryConfig{Bucket: b, CacheBytes: 64 << 10})
+	h := historyOf(t, HistoryConfig{Bucket: b, CacheBytes: 64 << 10, Recheck: time.Hour})
 	var days []Day
 	for m := range 24 {
 		days = append(days, Day{Date: translate.NewDate(2024, time.Month(1+m), 1), Dimension: translate.ByPage, Rows: queries(100, 900)})
@@ -352,6 +368,11 @@ func TestCacheOfMonthsIsBounded(t *testing.T) {
 	if months+names > 64<<10 || months == 0 || names == 0 {
 		t.Errorf("%d bytes of months and %d of the names of their keys are in memory", months, names)
 	}
+	b.expect(t, b.gets.Load(), b.lists.Load())
+	if missing, _, err := h.Missing(t.Context(), testProperty, translate.ByPage, r); err != nil || len(missing) != r.Days()-len(days) {
+		t.Errorf("%d days are missing, %v", len(missing), err)
+	}
+	b.expect(t, 0, 0) // what is archived is in memory for all months
 }
 
 func TestNewHistoryRefusesInvalidSettings(t *testing.T) {
@@ -458,11 +479,15 @@ func TestAnObjectNewerThanItsListingIsNotCachedAsTheListedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reader.Version(t.Context(), testProperty); err != nil { // lists
+	listed, err := reader.Version(t.Context(), testProperty)
+	if err != nil {
 		t.Fatal(err)
 	}
 	merge(2)
 	wantClicks(2)
+	if version, err := reader.Version(t.Context(), testProperty); err != nil || version == listed {
+		t.Errorf("the outdated listing is still in use (%v)", err)
+	}
 	if err := errors.Join(os.WriteFile(file, backup, 0o600), os.Chtimes(file, info.ModTime(), info.ModTime())); err != nil {
 		t.Fatal(err)
 	}
