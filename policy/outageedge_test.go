@@ -158,3 +158,44 @@ func TestReplicaThatStartsDuringAnOutageKnowsWhatOthersAdmitted(t *testing.T) {
 		defer s.Close()
 	}
 }
+
+// What was admitted beyond a limit is reported once, however often Redis loses its counts.
+func TestOverrunIsReportedOnceAfterSeveralLosses(t *testing.T) {
+	avoidHourEnd(t)
+	server := redistest.Single(t)
+	plan := generousPlan()
+	plan.RequestsPerHour, plan.RequestsPerDay, plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 10, 10, 10, 100
+	replicas := []*testRedisBudget{startRedisBudget(t, server.URL(), redisOptions{patient: true}),
+		startRedisBudget(t, server.URL(), redisOptions{patient: true})}
+	flush := func() {
+		t.Helper()
+		if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range replicas {
+		flush()
+		for range 6 {
+			_, request := r.Admit("a", "k", plan)
+			if call := r.ChargeLiveCalls("a", "p", 1, plan); request != nil || call != nil {
+				t.Fatalf("refused: %+v, %+v", request, call)
+			}
+		}
+	}
+	for loss := range 3 {
+		for _, r := range replicas {
+			r.Usage("a")
+			r.check(t.Context())
+		}
+		for _, limit := range overLimits[:3] {
+			counted := 0.0
+			for _, r := range replicas {
+				counted += counterOf(t, r.registry, "sara_overadmitted_total", limit)
+			}
+			if counted != 2 {
+				t.Errorf("loss %d: %v are reported beyond the limit %s, want 2", loss, counted, limit)
+			}
+		}
+		flush()
+	}
+}
