@@ -18,9 +18,16 @@ func TestParseScope(t *testing.T) {
 	f("https://www.Example.com/shop/", Scope{prefix: "https://www.example.com/shop/", host: "www.example.com"}, true)
 	f("http://example.com", Scope{prefix: "http://example.com/", host: "example.com"}, true)
 	f("http://example.com:8080/", Scope{prefix: "http://example.com:8080/", host: "example.com", port: "8080"}, true)
+	f("http://[::1]:80/", Scope{prefix: "http://[::1]/", host: "[::1]"}, true)
+	f("https://[FE80:0::1]:8443", Scope{prefix: "https://[fe80::1]:8443/", host: "[fe80::1]", port: "8443"}, true)
+	longest := strings.Repeat("z", 63) + strings.Repeat("."+strings.Repeat("9", 18), 10)
+	f("sc-domain:"+longest, Scope{domain: longest}, true)
 	for _, site := range []string{"", "example.com", "sc-domain:", "sc-domain:example.com/", "sc-domain:example.com:80", "sc-domain:a..b",
 		"sc-domain:.example.com", "sc-domain:example.com.", "sc-domain:a b", "sc-domain:*.example.com", "ftp://example.com/", "https://",
-		"https:///", "https://user@example.com/", "android-app://com.example/", "http://[fe80::1%25eth0]/"} {
+		"https:///", "https://user@example.com/", "android-app://com.example/", "http://[fe80::1%25eth0]/",
+		"http://[::1/", "http://::1]/", "http://[::1]x/", "http://[::1]80/", "http://[1.2.3.4]/", "http://[x]/", "http://[]/", "https:example.com",
+		"sc-domain:" + strings.Repeat("a", 64) + ".example", "https://example.com/\x00", "https://xn--\u0080/", "https://\xff/",
+		"sc-domain:" + longest[1:] + ".z", "sc-domain:z" + longest, "https://example.com/" + strings.Repeat("x", maxRaw)} {
 		f(site, Scope{}, false)
 	}
 }
@@ -41,6 +48,7 @@ func TestCleanReturnsStoredForm(t *testing.T) {
 	f("https://example.com:08443/", "https://example.com:8443/")
 	f("https://example.com?q#f", "https://example.com/?q")
 	f("https://example.com#f", "https://example.com/")
+	f("https://example.com/#"+strings.Repeat("x", maxRaw-len("https://example.com/#")), "https://example.com/")
 	f("https://example.com/#/route", "https://example.com/")
 	f("https://example.com/?", "https://example.com/?")
 	f("https://example.com//a/../b/./", "https://example.com//a/../b/./")
