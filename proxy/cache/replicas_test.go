@@ -229,9 +229,10 @@ func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
 	waiting.Add(2)
 	server := redistest.Single(t)
 	_, replicas := twoReplicas(t, server.Client, &waiting)
-	renewals := make(chan struct{})
+	const interval = 20 * time.Millisecond
+	renewals, begun := make(chan struct{}), time.Now()
 	for _, r := range replicas {
-		r.redis.limits.held, r.redis.limits.renewal = 400*time.Millisecond, 20*time.Millisecond
+		r.redis.limits.held, r.redis.limits.renewal = 400*time.Millisecond, interval
 		r.redis.client.AddHook(&leaseHook{leased: func() {}, renewed: func() { renewals <- struct{}{} }})
 	}
 	upstream := &backend{fill: func(ctx context.Context, _ int64) (*translate.Rows, error) {
@@ -242,6 +243,9 @@ func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
+		}
+		if took := time.Since(begun); took < 30*interval {
+			t.Errorf("30 renewals within %v", took)
 		}
 		go func() { // drain the renewals until the fill has ended
 			for range renewals {
@@ -310,6 +314,33 @@ func TestCloseReleasesTheLease(t *testing.T) {
 	dying.Close()
 	ended.Wait()
 	living.Close()
+	checkNoGoroutine(t)
+}
+
+// A replica that is closed while it waits for another's fill neither waits on nor fills itself.
+func TestCloseEndsTheWaitForALease(t *testing.T) {
+	var waiting sync.WaitGroup
+	_, replicas := twoReplicas(t, redistest.Single(t).Client, &waiting)
+	filling, fills := make(chan struct{}), make(chan struct{})
+	upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+		close(filling)
+		<-fills
+		return rowsOf(t, 3), nil
+	}}
+	var ended sync.WaitGroup
+	ended.Go(func() { replicas[0].do(t, upstream.request("p", narrow("a")), Filled) })
+	<-filling
+	ended.Go(func() {
+		if found, err := replicas[1].Do(t.Context(), upstream.request("p", narrow("a"))); err == nil {
+			t.Errorf("found %+v", found)
+		}
+	})
+	waiting.Wait()
+	replicas[1].Close()
+	close(fills)
+	ended.Wait()
+	upstream.want(t, 1)
+	replicas[0].Close()
 	checkNoGoroutine(t)
 }
 
