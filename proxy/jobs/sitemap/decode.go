@@ -2,6 +2,7 @@ package sitemap
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -33,10 +34,10 @@ func decode(body io.Reader, limit int64, count *int64) (*bufio.Reader, error) {
 		return nil, err
 	}
 	switch {
-	case len(mark) == 3 && string(mark) == "\xef\xbb\xbf":
+	case string(mark) == "\xef\xbb\xbf":
 		_, err = text.Discard(3)
 		return text, err
-	case len(mark) >= 2 && (string(mark[:2]) == "\xfe\xff" || string(mark[:2]) == "\xff\xfe"):
+	case bytes.HasPrefix(mark, []byte("\xfe\xff")), bytes.HasPrefix(mark, []byte("\xff\xfe")):
 		utf16 := unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM)
 		return bufio.NewReader(utf16.NewDecoder().Reader(text)), nil
 	}
