@@ -82,6 +82,12 @@ func TestSummaryFiltered200NothingMatches(t *testing.T) {
 	last = *dateOf(t, "2026-11-13") // earlier than the days that are published for certain
 	w.must(w.store.SaveArchiveState(t.Context(), sqlstore.ArchiveState{PropertyID: w.properties["main"].ID, First: &first, Last: &last}))
 	wantNote(t, get(), "Search Console may not have published 2026-11-15, 2026-11-16, 2026-11-17, 2026-11-18 and 2026-11-19 yet.")
+
+	w = late(t, "2026-11-19")
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	r := get()
+	wantNote(t, r)
+	w.wantMaxAge(t, "private, max-age=600", r)
 }
 
 // The rows of a short period may all be of days that are not published: that none match then says nothing.
