@@ -96,6 +96,22 @@ func TestNestedIndexesAreFollowedToTheLimit(t *testing.T) {
 	}
 	wantProblem(t, last, "it is an index file below 3 others, and not followed")
 	wantStrings(t, addressesOf(found), goodPage)
+
+	found = read(t, Config{AllowLoopback: true, Limits: Limits{Depth: 1}}, 0, base+"/0")
+	wantProblem(t, found.Files[1], "it is an index file below 1 others, and not followed")
+	wantStrings(t, addressesOf(found), goodPage) // a file below the last index is read
+}
+
+// A file below two indexes of one index is below three.
+func TestFileIsBelowEachIndexOnce(t *testing.T) {
+	w := web{"/good": text(goodPage)}
+	base := w.start(t)
+	w["/top"] = text(index(base+"/a", base+"/b"))
+	w["/a"], w["/b"] = text(index(base+"/good")), text(index(base+"/good"))
+	found := read(t, Config{AllowLoopback: true}, 0, base+"/top")
+	if last := found.Files[len(found.Files)-1]; len(found.Files) != 4 || !slices.Equal(last.Above, []int32{0, 1, 2}) {
+		t.Errorf("files %+v", found.Files)
+	}
 }
 
 func TestIndexOfManyFilesIsFollowedToTheLimit(t *testing.T) {
@@ -121,12 +137,13 @@ func TestIndexOfManyFilesIsFollowedToTheLimit(t *testing.T) {
 
 func TestEveryPathHasAFile(t *testing.T) {
 	base := web{"/good": text(goodPage)}.start(t)
-	found := read(t, Config{AllowLoopback: true, Limits: Limits{Files: 1}}, 0, base+"/good", base+"/2", "file:///x")
+	found := read(t, Config{AllowLoopback: true, Limits: Limits{Files: 1}}, 0, base+"/good", base+"/2", "file:///x", "file:///y", "file:///x")
 	var got []string
 	for _, f := range found.Files {
 		got = append(got, f.Problem)
 	}
-	wantStrings(t, got, "", "not read: at most 1 sitemaps are read for a property", "its address is neither http nor https")
+	wantStrings(t, got, "", "not read: at most 1 sitemaps are read for a property", "its address is neither http nor https",
+		"its address is neither http nor https")
 }
 
 func TestReadStopsAtMaxURLs(t *testing.T) {
