@@ -62,7 +62,7 @@ func (x *reading) checkNotes(p *problems, q *question, e *expectation, notes []s
 }
 
 // beginsLater reports whether the first known day of a summary, timeseries or movers is archived as one without traffic, before the first day
-// with figures.
+// with figures that the server knows: those of the upstream only from a copy of its series.
 func (x *reading) beginsLater(q *question, e *expectation) bool {
 	span := e.span()
 	i := slices.IndexFunc(span, func(d date) bool { return e.states[d].known() })
@@ -70,7 +70,7 @@ func (x *reading) beginsLater(q *question, e *expectation) bool {
 		return false
 	}
 	begins, ok := x.firstStored()
-	if live, _, shown := x.bounds(); x.kind == connected && shown && (!ok || live < begins) {
+	if live, _, shown := x.bounds(); x.kind == connected && shown && (x.copied || x.before) && (!ok || live < begins) {
 		begins, ok = live, true
 	}
 	return ok && begins > span[i]
