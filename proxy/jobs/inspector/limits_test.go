@@ -136,22 +136,40 @@ func TestPausesOfSeveralWorkersAreReportedOnce(t *testing.T) {
 	})
 }
 
-// A URL that never gets an answer delays no others, wherever it is in the plan.
+// A URL that never gets an answer delays no others, wherever it is in the plan: it is not tried again, unless no other was answered since the
+// last failure.
 func TestUnansweredURLIsSkipped(t *testing.T) {
-	for _, at := range []int{0, 25, 49} {
+	for _, c := range []struct {
+		at, calls []int // the URLs, and how many calls each takes
+	}{
+		{[]int{0}, []int{schedule.MaxAttempts}},
+		{[]int{25}, []int{1}},
+		{[]int{49}, []int{1}},
+		{[]int{25, 26}, []int{1, schedule.MaxAttempts}},
+	} {
 		for _, parallel := range []int{1, 8} {
-			t.Run(fmt.Sprint(at, " of 50, ", parallel, " at a time"), func(t *testing.T) {
+			if len(c.at) > 1 && parallel > 1 {
+				continue // others are answered in between, or not
+			}
+			t.Run(fmt.Sprint(c.at, " of 50, ", parallel, " at a time"), func(t *testing.T) {
 				inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 					pages := urls("shop", 50)
 					w.serve(shopMap, pages...)
 					w.fails = func(_ upstream.Target, url string, _ int) error {
-						if url == pages[at] {
+						if slices.ContainsFunc(c.at, func(i int) bool { return url == pages[i] }) {
 							return errDown
 						}
 						return nil
 					}
 					r := w.inspect("shop", Options{}, paced, func(c *Config) { c.ParallelInspections = parallel })
-					equal(t, "result", []any{r.Inspected, r.Left, r.Err}, []any{49, 1, nil})
+					equal(t, "result", []any{r.Inspected, r.Left, r.Err}, []any{50 - len(c.at), len(c.at), nil})
+					calls := make(map[string]int)
+					for _, url := range w.inspectedURLs() {
+						calls[url]++
+					}
+					for n, i := range c.at {
+						equal(t, fmt.Sprint("calls of URL ", i), calls[pages[i]], c.calls[n])
+					}
 				})
 			})
 		}
