@@ -65,6 +65,18 @@ func TestOldestAnswersOfTheLargestAccountEnd(t *testing.T) {
 	want("after the end of all", 0, 1, 5)
 	begin("huge", make([]byte, 500)) // 6
 	want("with one that is alone", 500, 1, 5)
+	begin("large", make([]byte, 20)) // 7
+	want("with one beside that", 20, 1, 5, 6)
+	begin("small", make([]byte, 80)) // 8
+	want("at the limit", 100, 1, 5, 6)
+	for _, one := range slices.Clone(s.all) {
+		one.end()
+	}
+	begin("first", shared)            // 9
+	begin("second", shared)           // 10
+	begin("second", make([]byte, 40)) // 11
+	begin("third", make([]byte, 45))  // 12
+	want("with a head that counts for the first account only", 70, 1, 5, 6, 12)
 }
 
 func TestSendingLimitFollowsMemory(t *testing.T) {
