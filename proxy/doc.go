@@ -39,9 +39,9 @@
 //     replyBody.Read; translate/reader.go, RowsReader.Read). Work on megabytes uses at most half of the cores
 //     (proxy/cpubound/cpubound.go, Slots.Acquire).
 //  10. The answer is built from its material (material.go): the rows, or those of a grid of days (translate/grid.go, Fetch.Read;
-//     translate/report.go, Report.AppendHead). It is kept in memory (performance.go, Server.buildAnswer). If the upstream failed, stale copies or the archive
-//     answer instead, with the reason (stale.go, Server.fallBack). They also answer if the upstream takes longer than usual (hedge.go,
-//     hedge.delay; upstreamread.go, Server.hedgedAnswer).
+//     translate/report.go, Report.AppendHead). It is kept in memory (performance.go, Server.buildAnswer). If the upstream failed,
+//     stale copies or the archive answer instead, with the reason (stale.go, Server.fallBack). They also answer if the upstream takes
+//     longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too (accept.go,
 //     acceptance.format; rendition.go, Server.render; package tabular). The answer is sent (response.go, Server.send), or the error
 //     (erroranswer.go, Server.sendError). Metrics, trace and access log record it (metrics.go, Server.record).
