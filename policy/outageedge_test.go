@@ -29,7 +29,7 @@ func TestOutageBeginsBeforeTheFallbackDecides(t *testing.T) {
 }
 
 // Of several replicas, one uses Redis again after some ticks in a row in which it answers: by then all have added what they admitted. A
-// single replica waits for nobody.
+// single replica has nothing to wait for.
 func TestReplicaRejoinsAfterTicksInARow(t *testing.T) {
 	server := redistest.Single(t)
 	check := func(s *testRedisBudget, ticks int, wantDown bool) {

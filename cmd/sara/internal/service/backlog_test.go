@@ -23,8 +23,8 @@ func (s *stalled) Write(p []byte) (int, error) {
 	return s.lines.Write(p)
 }
 
-// Nobody waits for a log that is not read: lines beyond the bound are dropped and counted, and the shutdown ends.
-func TestStalledLogDelaysNobody(t *testing.T) {
+// Neither requests nor a shutdown wait for a log that is not read: lines beyond the bound are dropped and counted.
+func TestStalledLogDelaysNeitherRequestsNorShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		out, registry := &stalled{release: make(chan struct{})}, prometheus.NewRegistry()
