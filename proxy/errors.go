@@ -58,7 +58,7 @@ func (e storeError) Unwrap() error { return e.error }
 
 // asStoreError marks an error of the gate or the store as a failure of the store, unless it is a denial.
 func asStoreError(err error) error {
-	if _, denied := errors.AsType[*policy.Denial](err); err == nil || denied {
+	if err == nil || isDenied(err) {
 		return err
 	}
 	return storeError{err}

@@ -81,10 +81,7 @@ type indexMeta struct {
 
 type urlsMeta struct {
 	indexMeta
-	RowCount int `json:"row_count"`
-	Limit    int `json:"limit"`
-	Offset   int `json:"offset"`
-	Total    int `json:"total"`
+	pageMeta
 }
 
 // serveIndexing answers /v1/properties/{id}/indexing.
@@ -114,8 +111,8 @@ func (s *Server) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
-	meta := urlsMeta{indexMeta: c.indexMeta(&page.State, page.Inspected, nil), RowCount: len(page.Rows), Limit: c.params.Limit, Offset: c.params.Offset,
-		Total: page.Total}
+	meta := urlsMeta{c.indexMeta(&page.State, page.Inspected, nil),
+		pageMeta{RowCount: len(page.Rows), Limit: c.params.Limit, Offset: c.params.Offset, Total: page.Total}}
 	return envelope(rows[urlRow]{convertAll(page.Rows, rowOfURL)}, meta), nil
 }
 

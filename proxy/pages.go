@@ -55,7 +55,6 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 			s.conclude(c, s.sendPage(c))
 		default:
 			wrongMethod(http)
-			setHeader(&http.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
 		}
 	}
 }
