@@ -144,7 +144,7 @@ func (s *Server) prepare(ctx context.Context, q *reportRequest) (*archivePart, e
 	if len(c.params.Filters) > 0 && slices.ContainsFunc(q.fetches, archived) {
 		return nil, c.neverFiltered(q.window.LiveStart)
 	}
-	return s.readArchive(ctx, c, q.report, plan, damage)
+	return s.readArchive(ctx, q, plan.Gaps, damage)
 }
 
 // preferUncut saves a call: the fetch reads its uncut query, which includes unpublished days, if memory has fresh rows of it from before

@@ -58,25 +58,25 @@ func (p *archivePart) release() {
 
 func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
-// readArchive reads the archive's part of the fetches, which the caller releases. damage is what the plan knows about the archive's damage;
-// nil for none.
-func (s *Server) readArchive(ctx context.Context, c *call, report translate.Report, plan translate.Plan,
-	damage *archive.DamageError) (_ *archivePart, err error) {
-	part := &archivePart{origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive, Gaps: plan.Gaps}}
+// readArchive reads the archive's part of the fetches, which the caller releases. gaps and damage are what the plan knows about days that the
+// archive lacks; damage is nil for none.
+func (s *Server) readArchive(ctx context.Context, q *reportRequest, gaps translate.Gaps, damage *archive.DamageError) (_ *archivePart, err error) {
+	part := &archivePart{origin: translate.Origin{PropertyID: q.call.property.ID, Source: translate.SourceLive, Gaps: gaps}}
 	defer func() {
 		if err != nil {
 			part.release()
 		}
 	}()
-	part.parts = part.memory[:len(plan.Fetches)]
+	part.parts = part.memory[:len(q.fetches)]
 	part.add(archive.Result{Damage: damage})
-	live := len(plan.Fetches) == 0
-	for i, fetch := range plan.Fetches {
+	live := len(q.fetches) == 0
+	for i := range q.fetches {
+		fetch := &q.fetches[i]
 		live = live || fetch.Upstream != nil
 		if len(fetch.Archive) == 0 {
 			continue
 		}
-		if err := s.readDays(ctx, c, part, i, &fetch, report.FirstOfPart(c.params, fetch)); err != nil {
+		if part.parts[i], err = s.readDays(ctx, q, part, fetch); err != nil {
 			return nil, err
 		}
 	}
@@ -87,13 +87,13 @@ func (s *Server) readArchive(ctx context.Context, c *call, report translate.Repo
 		part.origin.Source = translate.SourceHybrid
 	}
 	part.addGaps()
-	part.addNotes(report.By())
-	return part, s.checkGaps(ctx, c, report.By(), part)
+	part.addNotes(q.report.By())
+	return part, s.checkGaps(ctx, q, part)
 }
 
-// readDays reads the archive's part of fetch i, as far as the first rows are needed; 0: all.
-func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int, fetch *translate.Fetch, first int) error {
-	ctx, span := c.step(ctx, "read archive")
+// readDays reads the archive's part of a fetch, and records in part what was read besides rows.
+func (s *Server) readDays(ctx context.Context, q *reportRequest, part *archivePart, fetch *translate.Fetch) (translate.Part, error) {
+	ctx, span := q.call.step(ctx, "read archive")
 	defer span.End()
 	days := 0
 	for _, r := range fetch.Archive {
@@ -103,33 +103,34 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 	span.SetInt("sara.days", days)
 	end, err := s.largeWork.beginArchive(ctx, fetch.By, days)
 	if err != nil {
-		return storeError{err}
+		return nil, storeError{err}
 	}
 	defer end()
 	pieces := make([]translate.Part, len(fetch.Archive))
 	for n, r := range fetch.Archive {
-		if pieces[n], err = s.readRange(ctx, c, part, fetch.By, r, first); err != nil {
-			return storeError{err}
+		if pieces[n], err = s.readRange(ctx, q, part, fetch, r); err != nil {
+			return nil, storeError{err}
 		}
 	}
-	if part.parts[i] = pieces[0]; len(pieces) > 1 {
-		part.parts[i] = s.merge(fetch.By, 0, pieces...)
+	if len(pieces) == 1 {
+		return pieces[0], nil
 	}
-	return nil
+	return s.merge(fetch.By, 0, pieces...), nil
 }
 
-// readRange reads one range of days: its first rows, or the sums of all if first is 0.
-func (s *Server) readRange(ctx context.Context, c *call, part *archivePart, by translate.Dimension, r translate.DateRange,
-	first int) (translate.Part, error) {
-	if by == translate.ByDate || first > 0 {
-		result, err := s.config.History.Read(ctx, c.property.ID, by, r, first)
+// readRange reads one range of days: its first rows if these are enough, else the sums of all.
+func (s *Server) readRange(ctx context.Context, q *reportRequest, part *archivePart, fetch *translate.Fetch, r translate.DateRange) (
+	translate.Part, error) {
+	propertyID, by := q.call.property.ID, fetch.By
+	if first := q.report.FirstOfPart(q.call.params, *fetch); by == translate.ByDate || first > 0 {
+		result, err := s.config.History.Read(ctx, propertyID, by, r, first)
 		if err != nil {
 			return nil, err
 		}
 		part.add(result)
 		return result.Rows, nil
 	}
-	result, err := s.config.History.Sum(ctx, c.property.ID, by, r)
+	result, err := s.config.History.Sum(ctx, propertyID, by, r)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +168,8 @@ const damageRetry = 24 * time.Hour
 
 // checkGaps refuses an answer if no day of its period, or of the period that it is compared with, is stored, or if the two have no known day
 // in common: zeros would read as days without traffic.
-func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension, part *archivePart) error {
-	gaps := part.origin.Gaps
+func (s *Server) checkGaps(ctx context.Context, q *reportRequest, part *archivePart) error {
+	c, gaps := q.call, part.origin.Gaps
 	sides := []translate.DateRange{c.params.Period.DateRange}
 	if c.params.Compares() {
 		sides = append(sides, c.params.Previous())
@@ -181,7 +182,7 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 				return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: part.damage[0],
 					message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
 			}
-			return s.nothingStored(ctx, c, by, side, gaps)
+			return s.nothingStored(ctx, q, side, gaps)
 		}
 	}
 	return c.params.CheckComparable(gaps)
@@ -189,7 +190,8 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 
 // nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is
 // the client's error: it names the available days, which the plan keeps, and why days that the upstream has do not count.
-func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange, gaps translate.Gaps) error {
+func (s *Server) nothingStored(ctx context.Context, q *reportRequest, r translate.DateRange, gaps translate.Gaps) error {
+	c, by := q.call, q.report.By()
 	stored, ok, err := s.config.History.Bounds(ctx, c.property.ID, by, c.window.Earliest)
 	if err != nil {
 		return storeError{err}
