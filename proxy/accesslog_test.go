@@ -145,7 +145,7 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) (sum floa
 	for _, family := range families {
 		if family.GetName() == name {
 			for _, m := range family.GetMetric() {
-				sum += m.GetCounter().GetValue()
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func TestUnknownKeyAllocatesLittle(t *testing.T) {
 	}
 	next := before
 	if n := w.allocations(t, ctx, http.StatusUnauthorized, func() {
-		peer.address = addresses[next]
+		peer.Address = addresses[next]
 		next++
 	}); n > budget {
 		t.Errorf("%v allocations, budget %d", n, budget)

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/proxy/connections"
 )
 
 // BenchmarkSummaryHit is a whole request through the handler, answered from memory: key, plan, scope, budgets and the prepared
@@ -80,7 +81,7 @@ func (w *world) benchmark(b *testing.B, target, cacheControl string, headers ...
 // request returns a request as the edge passes it to the handler.
 func (w *world) request(target string, headers ...string) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
-	ctx.Init2(&connection{address: "203.0.113.7"}, nil, false)
+	ctx.Init2(&connection{Conn: &connections.Conn{Address: "203.0.113.7"}}, nil, false)
 	ctx.Request.Header.SetMethod(http.MethodGet)
 	ctx.Request.SetRequestURI(target)
 	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys["pro"])

@@ -68,7 +68,7 @@ func (c *call) takeBody() {
 // holdBody counts the body while it is being sent, if it is long.
 func (s *Server) holdBody(c *call) {
 	if len(c.body.head) > writeBuffer && c.grant != nil {
-		c.body.sending = s.sendings.begin(connectionOf(c.http), c.grant.Key.AccountID, c.body.head)
+		c.body.sending = s.sendings.begin(connectionOf(c.http).Conn, c.grant.Key.AccountID, c.body.head)
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *Server) handle(r *route) fasthttp.RequestHandler {
 // exist: the HTTP library takes HTTP/3.7 for HTTP/1.0.
 func (s *Server) withHTTP1(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(http *fasthttp.RequestCtx) {
-		connectionOf(http).arrived = 0
+		connectionOf(http).BeginRequest()
 		if header := &http.Request.Header; header.IsHTTP11() || string(header.Protocol()) == "HTTP/1.0" {
 			next(http)
 			return
@@ -73,9 +73,6 @@ func (s *Server) withHTTP1(next fasthttp.RequestHandler) fasthttp.RequestHandler
 		http.SetConnectionClose()
 	}
 }
-
-// connectionOf returns the connection of a request: the listener makes them all.
-func connectionOf(http *fasthttp.RequestCtx) *connection { return http.Conn().(*connection) }
 
 // withShortcuts is the middleware in front of the router. It answers the most frequent requests, which need no router: memoized ones, and
 // guesses of keys.
@@ -104,7 +101,7 @@ func (s *Server) run(c *call) {
 	defer c.deadline.end()
 	err := s.respond(c.context(), c)
 	if c.grant != nil {
-		connectionOf(c.http).markKeyed()
+		connectionOf(c.http).MarkKeyed()
 	}
 	s.conclude(c, err)
 }

@@ -189,7 +189,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	if err := c.Registry.Register(newReadiness(s)); err != nil {
 		return nil, err
 	}
-	s.open = newConnections(connectionLimit(c.MemoryLimit, c.OpenFiles), c.TrustedProxyHeader != "", c.Now, c.Registry)
+	s.open = newConnections(&c)
 	s.sendings = newSendings(sendingLimit(c.MemoryLimit), c.Registry)
 	s.edge = s.newEdge(routes)
 	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample)

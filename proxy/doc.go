@@ -4,10 +4,11 @@
 //
 // A test (doc_test.go) checks that the files and functions in this list exist.
 //
-//  1. A connection is accepted (listener.go, listener.Accept). The number of open connections is bounded: in total, by the memory, and
-//     for each client network. At a bound, the connection that has been idle longest is closed to make room, preferably one without a
-//     valid key (connections.go, connections.admit). If none is idle, the new connection is refused outside the accept loop (refusal.go,
-//     listener.refuse). Read and write deadlines bound slow clients (slowloris).
+//  1. A connection is accepted (connection.go, listener.Accept; proxy/connections/listener.go, Listener.Accept). The number of open
+//     connections is bounded: in total, by the memory, and for each client network. At a bound, the connection that has been idle longest
+//     is closed to make room, preferably one without a valid key (proxy/connections/connections.go, Set.admit). If none is idle, the new
+//     connection is refused outside the accept loop (proxy/connections/refusal.go, Listener.refuse). Read and write deadlines bound slow
+//     clients (slowloris).
 //  2. The HTTP server (server.go, Server.newEdge) calls the middleware: it refuses unknown versions of HTTP (call.go, Server.withHTTP1), adds
 //     the headers of CORS (cors.go, Server.withCORS), and reads the header fields that sara uses (requestheader.go, Server.readHeader). Then
 //     it looks the request up in the memo of admitted requests (memo.go, Server.memoized). If there is a valid entry, steps 3, 5 and 6

@@ -175,7 +175,7 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
 	case errors.Is(err, errVersion):
 		e.message = "the request has " + errVersion.Error()
-	case errors.Is(err, fasthttp.ErrBodyTooLarge), connectionOf(http).arrived > maxRequest:
+	case errors.Is(err, fasthttp.ErrBodyTooLarge), connectionOf(http).IsOverrun():
 		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge,
 			message: fmt.Sprintf("no request takes a body, except messages to %s of at most %d bytes", pathMCP, mcp.MaxBody)}
 	case errors.As(err, &network) && network.Timeout():

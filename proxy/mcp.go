@@ -18,6 +18,7 @@ import (
 
 	"sara/policy"
 	"sara/policy/panics"
+	"sara/proxy/connections"
 	"sara/proxy/mcp"
 	"sara/proxy/netguard"
 	"sara/translate"
@@ -62,7 +63,7 @@ type message struct {
 	id                             string          // of the request that brought it
 	grant                          *policy.Grant
 	deadline                       time.Time // of the requests that the message makes
-	connection                     net.Conn
+	connection                     *connections.Conn
 	host, authorization, forwarded string
 }
 
@@ -96,13 +97,13 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 	if err != nil {
 		return asStoreError(err)
 	}
-	connectionOf(c.http).markKeyed()
+	connectionOf(c.http).MarkKeyed()
 	if messages > mcp.MaxBatch {
 		return &translate.InputError{Code: translate.CodeValidation,
 			Message: fmt.Sprintf("the batch has %d messages, and at most %d are allowed", messages, mcp.MaxBatch)}
 	}
 	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at.Add(-mcpReserve),
-		connection: c.http.Conn(), host: string(c.http.Host()), authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
+		connection: connectionOf(c.http).Conn, host: string(c.http.Host()), authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)
 	c.takeBody()
 	e.server.holdBody(c)
@@ -173,10 +174,10 @@ func (e *mcpEndpoint) Get(ctx context.Context, target string) mcp.Answer {
 	return answer
 }
 
-// initRequest prepares a request of the message, on a connection of its own to the same client: several are made at a time.
+// initRequest prepares a request of the message, with what a connection keeps for itself: several are made at a time.
 func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCtx, target string) {
 	m, s := ctx.Value(mcpCall{}).(*message), e.server
-	inner.Init2(newConnection(m.connection), discardLogger{}, true)
+	inner.Init2(&connection{Conn: m.connection}, discardLogger{}, true)
 	inner.SetUserValue(mcpCall{}, m)
 	header := &inner.Request.Header
 	header.SetRequestURI(target)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sara/proxy/connections"
 )
 
 // A tool that has no answer when the time of its message is over still has a result: the SDK sends nothing once its context has ended.
@@ -22,7 +24,7 @@ func TestMCP200WhenTheTimeIsOver(t *testing.T) {
 	for i, dimension := range []string{"query", "page", "country", "device"} { // before the circuit breaker opens
 		client, server := net.Pipe()
 		var request fasthttp.RequestCtx
-		request.Init2(newConnection(server), discardLogger{}, true)
+		request.Init2(&connection{Conn: &connections.Conn{Conn: server}}, discardLogger{}, true)
 		header := &request.Request.Header
 		header.SetMethod(http.MethodPost)
 		header.SetRequestURI(pathMCP)

@@ -103,5 +103,5 @@ func (h *requestHeader) client(http *fasthttp.RequestCtx) string {
 	if last := bytes.TrimSpace(h.forwarded[bytes.LastIndexByte(h.forwarded, ',')+1:]); len(last) > 0 {
 		return string(last)
 	}
-	return connectionOf(http).address
+	return connectionOf(http).Address
 }

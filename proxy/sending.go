@@ -1,12 +1,13 @@
 package proxy
 
 import (
-	"net"
 	"slices"
 	"sync"
 	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/proxy/connections"
 )
 
 // leastSendingBytes admits a few answers of the longest.
@@ -32,7 +33,7 @@ type sendings struct {
 // A sending is an answer on its way to one client. Others may be sent the same head.
 type sending struct {
 	of         *sendings
-	connection *connection
+	connection *connections.Conn
 	account    string
 	head       *byte // where its memory begins
 	bytes      int64
@@ -57,7 +58,7 @@ func (s *sendings) size() float64 {
 
 // begin adds an answer, until end. If all take up too much then, the connections with the oldest answers of the account that takes up
 // most are closed: an account that does not read gets in the way of no other.
-func (s *sendings) begin(c *connection, account string, head []byte) *sending {
+func (s *sendings) begin(c *connections.Conn, account string, head []byte) *sending {
 	begun := &sending{of: s, connection: c, account: account, head: unsafe.SliceData(head), bytes: int64(len(head))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +70,7 @@ func (s *sendings) begin(c *connection, account string, head []byte) *sending {
 		oldest := s.oldestOfLargest()
 		s.remove(oldest)
 		s.ended.Inc()
-		oldest.connection.abort()
+		oldest.connection.Abort()
 	}
 	return begun
 }
@@ -111,12 +112,4 @@ func (s *sendings) oldestOfLargest() *sending {
 		}
 	}
 	return s.all[slices.IndexFunc(s.all, func(one *sending) bool { return one.account == largest })]
-}
-
-// abort closes the connection while it is being written to. The kernel drops what it has not sent yet.
-func (c *connection) abort() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = c.Conn.Close() // its writer notices
 }

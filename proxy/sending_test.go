@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/proxy/connections"
 )
 
 // A closedConn is a connection that counts how often it is closed.
@@ -30,7 +32,7 @@ func TestOldestAnswersOfTheLargestAccountEnd(t *testing.T) {
 	var conns []*closedConn
 	begin := func(account string, head []byte) *sending {
 		conns = append(conns, new(closedConn))
-		return s.begin(&connection{Conn: conns[len(conns)-1]}, account, head)
+		return s.begin(&connections.Conn{Conn: conns[len(conns)-1]}, account, head)
 	}
 	want := func(when string, bytes int64, closed ...int) {
 		t.Helper()

@@ -15,6 +15,7 @@ import (
 	"sara/policy"
 	"sara/policy/lru"
 	"sara/proxy/cache"
+	"sara/proxy/connections"
 	"sara/proxy/fillbudget"
 	"sara/translate"
 )
@@ -63,7 +64,7 @@ type Server struct {
 	*reference
 	handler  fasthttp.RequestHandler // of a request that has arrived
 	edge     *fasthttp.Server
-	open     *connections
+	open     *connections.Set
 	sendings *sendings
 	started  time.Time
 	draining atomic.Bool
@@ -109,7 +110,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          writeTimeout,
 		IdleTimeout:           idleTimeout,
-		Concurrency:           2 * s.open.all.limit, // the listener bounds connections; closed ones leave a moment later
+		Concurrency:           2 * connectionLimit(s.config.MemoryLimit, s.config.OpenFiles), // closed ones leave a moment later
 		CloseOnShutdown:       true,
 		SecureErrorLogMessage: true,
 		NoDefaultContentType:  true,
@@ -167,26 +168,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	sweeping, stop := context.WithCancel(ctx)
 	defer sweep.Wait()
 	defer stop()
-	sweep.Go(func() { s.closeUnused(sweeping) })
+	sweep.Go(func() { s.open.CloseUnused(sweeping) })
 	if err := s.edge.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("drain the server: %w", err)
 	}
 	return nil
-}
-
-// closeUnused closes unused connections until ctx ends. The HTTP library waits five seconds for the first request of each.
-func (s *Server) closeUnused(ctx context.Context) {
-	const pause = 50 * time.Millisecond
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		s.open.closeUnused()
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 var _ policy.Listener = (*Server)(nil)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"sara/proxy/connections"
 )
 
 // BenchmarkUnknownKey is a request with an unknown key that has the form of one, through the handler: each key is a new one, and
@@ -36,7 +38,7 @@ func BenchmarkUnknownKey(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				ctx := new(fasthttp.RequestCtx) // reused, as the server does
 				for pb.Next() {
-					ctx.Init2(&connection{address: test.address()}, nil, false)
+					ctx.Init2(&connection{Conn: &connections.Conn{Address: test.address()}}, nil, false)
 					ctx.Request.Reset()
 					ctx.Response.Reset()
 					ctx.Request.SetRequestURI("/v1/me")

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package proxy
+package connections
 
 import (
 	"net"

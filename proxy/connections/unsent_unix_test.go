@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package proxy
+package connections
 
 import (
 	"errors"
@@ -31,7 +31,8 @@ func TestKernelTakesLittleOfWhatIsNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConnection(accepted)
+	s, _ := manualSet(1, 0)
+	c := s.newConn(accepted)
 	defer func() { _ = c.Close() }()
 	if err := c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)

@@ -1,31 +1,18 @@
-package proxy
+package connections
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"io"
 	"net"
 	"sync"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
-
-// A connectionRefusal is the answer to connections for which there is no room. In a flood of them it is written once a second: only the
-// id differs.
-type connectionRefusal struct {
-	second int64
-	id     string
-	text   []byte
-}
 
 // maxRefusals bounds the connections that are refused at the same time with patience.
 const maxRefusals = 64
 
 // refuse answers a connection for which there is no room, and closes it. It does not block.
-func (l *listener) refuse(conn net.Conn) {
-	answer := l.nextRefusal()
+func (l *Listener) refuse(conn net.Conn) {
+	answer := l.refusal()
 	select {
 	case l.patient <- struct{}{}:
 		go func() {
@@ -94,15 +81,6 @@ func (r hastyRefusal) send() {
 	_ = r.conn.Close()
 }
 
-// nextRefusal returns an answer with an id of its own.
-func (l *listener) nextRefusal() []byte {
-	id, r := newRequestID().String(), &l.refusal
-	if second := l.server.config.Now().Unix(); r.text == nil || r.second != second {
-		*r = connectionRefusal{second, id, l.server.refusalOfConnection(id)}
-	}
-	return bytes.ReplaceAll(r.text, []byte(r.id), []byte(id))
-}
-
 // refusePatiently sends an answer once the request has arrived: clients do not expect it earlier. Then it reads what else arrives,
 // because the answer would get lost if the connection were closed with bytes unread. All of it takes a second at most.
 func refusePatiently(conn net.Conn, answer []byte) {
@@ -117,24 +95,6 @@ func refusePatiently(conn net.Conn, answer []byte) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
-	_, _ = io.CopyN(io.Discard, conn, maxHeader)
-}
-
-// refusalRetry is the Retry-After of a refused connection: others become idle, or end, at any moment.
-const refusalRetry = 2 * time.Second
-
-// refusalOfConnection returns the answer to a connection for which there is no room.
-func (s *Server) refusalOfConnection(id string) []byte {
-	http := new(fasthttp.RequestCtx)
-	c := &call{id: id, route: &route{Path: "refused"}, started: s.config.Now(), http: http}
-	s.sendError(c, &apiError{code: codeServiceUnavailable, retryAfter: refusalRetry,
-		message: "too many connections are open: close those that are idle, or use fewer"})
-	http.Response.SetConnectionClose()
-	http.Response.Header.SetServer(serverName)
-	var text bytes.Buffer
-	w := bufio.NewWriter(&text)
-	if err := errors.Join(http.Response.Write(w), w.Flush()); err != nil {
-		panic("BUG: an answer cannot be written into memory: " + err.Error())
-	}
-	return text.Bytes()
+	const most = 32 << 10
+	_, _ = io.CopyN(io.Discard, conn, most)
 }
