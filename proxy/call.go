@@ -227,7 +227,7 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	c.grant, err = s.gate.Readmit(&c.ownGrant, c.started, c.request())
 	span.End()
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, asGateError(err)
 	}
 	c.window, c.windowEnds, c.params, c.property = m.window, m.windowEnds, m.params, m.property
 	q := m.request
@@ -264,7 +264,7 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 			"the request has %d Authorization headers: send one, Authorization: Bearer <API_KEY>", c.header.authorizations)}
 	}
 	if c.grant, err = s.gate.Admit(ctx, request); err != nil {
-		return asStoreError(err)
+		return asGateError(err)
 	}
 	s.setWindow(c)
 	return nil
@@ -284,5 +284,5 @@ func (s *Server) findProperty(ctx context.Context, c *call) error {
 		return err
 	}
 	c.property, err = s.gate.Property(ctx, c.grant, reference)
-	return asStoreError(err)
+	return asGateError(err)
 }

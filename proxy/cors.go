@@ -39,7 +39,6 @@ const headerAllowOrigin = "Access-Control-Allow-Origin"
 // Lists of CORS headers. All but the last one answer a preflight, of the REST API or of the endpoint of agents; the last one is what a script
 // may read besides the usual fields.
 const (
-	sharedMethods = "GET, HEAD"
 	sharedFields  = "Authorization, Accept, Cache-Control, If-None-Match"
 	agentMethods  = "POST"
 	agentFields   = "Authorization, Accept, Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name"
@@ -65,9 +64,7 @@ func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 		}
 		c := s.newCall(preflights, http)
 		http.SetStatusCode(fasthttp.StatusNoContent)
-		header := &http.Response.Header
-		setHeader(header, "X-Request-Id", c.id)
-		setHeader(header, "X-Content-Type-Options", "nosniff")
+		header := c.commonHeader()
 		setHeader(header, fasthttp.HeaderVary, fasthttp.HeaderOrigin)
 		setHeader(header, headerAllowOrigin, origin)
 		methods, fields := sharedAt(http.RequestURI())
@@ -85,7 +82,7 @@ func isPreflight(http *fasthttp.RequestCtx) bool {
 // sharedAt returns which methods and fields pages of other origins may use at a URI: those of the API, none for its reference.
 func sharedAt(uri []byte) (methods, fields string) {
 	if bytes.HasPrefix(uri, []byte("/v1/")) {
-		return sharedMethods, sharedFields
+		return readMethods, sharedFields
 	}
 	if path, _, _ := bytes.Cut(uri, []byte("?")); string(path) == pathMCP {
 		return agentMethods, agentFields

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"strconv"
 	"time"
 
@@ -91,7 +90,7 @@ func (s *Server) writeError(c *call, e *apiError, form *errorForm) {
 	case fasthttp.StatusUnauthorized:
 		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
 	case fasthttp.StatusMethodNotAllowed:
-		header.Set(fasthttp.HeaderAllow, cmp.Or(e.allow, "GET, HEAD"))
+		header.Set(fasthttp.HeaderAllow, e.allow)
 	}
 	if form.retryAfter > 0 {
 		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(form.retryAfter, 10))

@@ -35,7 +35,7 @@ type apiError struct {
 	message    string
 	retryAfter time.Duration // zero: retrying will not help
 	limit      int           // the limit that was exceeded; zero: none
-	allow      string        // the methods that a 405 names; empty: those of the REST API
+	allow      string        // the methods that a 405 names
 	cause      error
 }
 
@@ -56,8 +56,8 @@ type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
 
-// asStoreError marks an error of the gate or the store as a failure of the store, unless it is a denial.
-func asStoreError(err error) error {
+// asGateError marks an error of the gate, which may be nil, as a failure of the store, unless it is a denial.
+func asGateError(err error) error {
 	if err == nil || isDenied(err) {
 		return err
 	}
@@ -149,15 +149,21 @@ func frontDoor(s *Server, _ context.Context, _ *call) (reply, error) {
 	}{s.config.DocsURL, s.config.BaseURL + pathOpenAPI}, struct{}{}), nil
 }
 
-// unknownPath and wrongMethod serve requests for which the router finds no endpoint.
+// unknownPath serves requests for which the router finds no endpoint.
 func unknownPath(*Server, context.Context, *call) (reply, error) {
 	return reply{}, &apiError{code: policy.CodeNotFound,
 		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
 }
 
-func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: codeMethodNotAllowed,
-		message: "the method " + string(c.http.Method()) + " is not allowed: every endpoint is read with GET or HEAD"}
+// readMethods are the methods of all paths but pathMCP.
+const readMethods = "GET, HEAD"
+
+// wrongMethod returns a handler of requests with another method than those allowed. The message ends with how requests are sent.
+func wrongMethod(allowed, how string) handler {
+	return func(_ *Server, _ context.Context, c *call) (reply, error) {
+		return reply{}, &apiError{code: codeMethodNotAllowed, allow: allowed,
+			message: "the method " + string(c.http.Method()) + " is not allowed: " + how}
+	}
 }
 
 // pathMalformed is the path in logs of what cannot be parsed.

@@ -93,7 +93,7 @@ func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
 	}
 	summary, err := s.config.Store.IndexSummary(ctx, c.property.ID, from)
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	data := indexingOf(&summary)
 	if c.params.IncludeTrend {
@@ -109,7 +109,7 @@ func (s *Server) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
 		Order: c.params.Order, Limit: c.params.Limit, Offset: c.params.Offset,
 	})
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	meta := urlsMeta{c.indexMeta(&page.State, page.Inspected, nil),
 		pageMeta{RowCount: len(page.Rows), Limit: c.params.Limit, Offset: c.params.Offset, Total: page.Total}}

@@ -95,7 +95,7 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 	c.grant, err = e.server.gate.AdmitMessages(ctx, c.request(), min(messages, mcp.MaxBatch))
 	span.End()
 	if err != nil {
-		return asStoreError(err)
+		return asGateError(err)
 	}
 	connectionOf(c.http).MarkKeyed()
 	if messages > mcp.MaxBatch {
@@ -107,10 +107,7 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 	e.serve(c.http)
 	c.takeBody()
 	e.server.holdBody(c)
-	header := &c.http.Response.Header
-	setHeader(header, "X-Request-Id", c.id)
-	setHeader(header, "X-Content-Type-Options", "nosniff")
-	setHeader(header, fasthttp.HeaderCacheControl, "private, no-store")
+	setHeader(c.commonHeader(), fasthttp.HeaderCacheControl, "private, no-store")
 	return nil
 }
 
@@ -209,12 +206,6 @@ func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Valu
 		return nil
 	}
 	return []byte(gjson.GetBytes(r.answer.Head(), "data.totals").Raw)
-}
-
-// wrongMCPMethod refuses what is not a message: there are no streams to open (GET) and no sessions to end (DELETE).
-func wrongMCPMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: codeMethodNotAllowed, allow: fasthttp.MethodPost,
-		message: "the method " + string(c.http.Method()) + " is not allowed: MCP messages are sent with POST"}
 }
 
 // mcpBody is a HeaderReceived function of the HTTP library: only MCP messages have a body.

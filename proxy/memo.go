@@ -33,7 +33,7 @@ type memoKey struct {
 }
 
 const (
-	maxMemoEntries = 10_000  // of about a kilobyte each
+	maxMemoEntries = 10_000  // of about four kilobytes each
 	maxMemoKey     = 1 << 10 // bytes of Authorization and URL; longer requests are not memoized
 	usualTenant    = 160     // bytes of a tenant in the access log, with ids of the usual length
 )

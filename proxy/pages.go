@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -44,7 +43,7 @@ func newPages(c *Config, document []byte) (*docs.Pages, error) {
 // path with a trailing slash, and answers all wrong methods alike.
 func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	pages := &route{Path: docs.Path, Open: true}
-	wrongMethod := s.handle(&route{Path: docs.Path, Open: true, serve: wrongPageMethod})
+	wrong := s.handle(&route{Path: docs.Path, Open: true, serve: wrongMethod(readMethods, "the API reference is read with GET or HEAD")})
 	return func(http *fasthttp.RequestCtx) {
 		read := http.IsGet() || http.IsHead()
 		switch {
@@ -54,7 +53,7 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 			c := s.newCall(pages, http)
 			s.conclude(c, s.sendPage(c))
 		default:
-			wrongMethod(http)
+			wrong(http)
 		}
 	}
 }
@@ -69,11 +68,6 @@ func isBrowserAtRoot(http *fasthttp.RequestCtx) bool {
 	return string(http.URI().PathOriginal()) == "/" && bytes.Contains(http.Request.Header.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
-func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: codeMethodNotAllowed,
-		message: "the method " + string(c.http.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
-}
-
 // sendPage answers with the file that the path names. If it returns an error, nothing has been sent yet, so that an error can
 // be sent instead.
 func (s *Server) sendPage(c *call) (err error) {
@@ -85,19 +79,20 @@ func (s *Server) sendPage(c *call) (err error) {
 	}
 	packed := c.header.gzip
 	body, tag := file.Content(packed)
+	header := c.commonHeader()
 	for name, value := range map[string]string{
-		"X-Request-Id": c.id, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-		"Content-Security-Policy": docs.Policy, "Cache-Control": file.Cache, "Vary": fasthttp.HeaderAcceptEncoding, "Etag": tag,
+		"Referrer-Policy": "no-referrer", "Content-Security-Policy": docs.Policy, "Cache-Control": file.Cache, "Vary": fasthttp.HeaderAcceptEncoding,
+		"Etag": tag,
 	} {
-		setHeader(&response.Header, name, value)
+		setHeader(header, name, value)
 	}
 	if response.StatusCode() == fasthttp.StatusOK && c.hasCurrent(tag) {
 		c.http.SetStatusCode(fasthttp.StatusNotModified)
 		return nil
 	}
-	response.Header.SetContentType(file.Type)
+	header.SetContentType(file.Type)
 	if packed {
-		setHeader(&response.Header, fasthttp.HeaderContentEncoding, "gzip")
+		setHeader(header, fasthttp.HeaderContentEncoding, "gzip")
 	}
 	response.SetBodyRaw(body)
 	return nil

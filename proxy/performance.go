@@ -35,7 +35,7 @@ type reportRequest struct {
 }
 
 // serve returns the handler of a report.
-func serve(report translate.Report) func(*Server, context.Context, *call) (reply, error) {
+func serve(report translate.Report) handler {
 	return func(s *Server, ctx context.Context, c *call) (reply, error) {
 		conditions, err := s.conditions(ctx, c)
 		if err != nil {
@@ -72,10 +72,10 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 		defer span.End()
 		var err error
 		if segments.BrandTerms, err = s.config.Store.BrandTerms(ctx, c.property.ID); err != nil {
-			return nil, asStoreError(err)
+			return nil, storeError{err}
 		}
 		if segments.PageGroups, err = s.config.Store.PageGroups(ctx, c.property.ID); err != nil {
-			return nil, asStoreError(err)
+			return nil, storeError{err}
 		}
 	}
 	return translate.Conditions(c.params.Filters, segments)

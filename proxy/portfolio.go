@@ -65,7 +65,7 @@ func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
 	defer release()
 	properties, err := s.config.Store.ReachableProperties(ctx, reach, maxPortfolio, 0)
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	within, cancel := context.WithDeadline(ctx, c.deadline.at.Add(-portfolioReserve))
 	defer cancel()
@@ -86,7 +86,7 @@ func (s *Server) beginPortfolio(ctx context.Context, c *call, of sqlstore.Reach)
 	total, err := s.config.Store.CountReachable(ctx, of)
 	switch {
 	case err != nil:
-		return nil, asStoreError(err)
+		return nil, storeError{err}
 	case total > maxPortfolio:
 		return nil, &translate.InputError{Code: translate.CodeValidation,
 			Message: fmt.Sprintf("the key reaches %d properties, and a portfolio has at most %d: use keys of single workspaces", total, maxPortfolio)}

@@ -84,11 +84,11 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 	reach := sqlstore.Reach{PersonID: c.grant.Key.PersonID, WorkspaceID: c.grant.WorkspaceID(), Archived: c.params.IncludeArchived}
 	total, err := s.config.Store.CountReachable(ctx, reach)
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	properties, err := s.config.Store.ReachableProperties(ctx, reach, c.params.Limit, c.params.Offset)
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	meta := pageMeta{RowCount: len(properties), Limit: c.params.Limit, Offset: c.params.Offset, Total: total}
 	return envelope(rows[propertyRow]{convertAll(properties, rowOfProperty)}, meta), nil
@@ -191,7 +191,7 @@ func list[From, To any](c *call, configured []From, convert func(From) To) reply
 func (s *Server) serveBrandTerms(ctx context.Context, c *call) (reply, error) {
 	terms, err := s.config.Store.BrandTerms(ctx, c.property.ID)
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	return list(c, terms, rowOfBrandTerm), nil
 }
@@ -200,7 +200,7 @@ func (s *Server) serveBrandTerms(ctx context.Context, c *call) (reply, error) {
 func (s *Server) servePageGroups(ctx context.Context, c *call) (reply, error) {
 	groups, err := s.config.Store.PageGroups(ctx, c.property.ID)
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	return list(c, groups, rowOfPageGroup), nil
 }
@@ -209,7 +209,7 @@ func (s *Server) servePageGroups(ctx context.Context, c *call) (reply, error) {
 func (s *Server) serveAnnotations(ctx context.Context, c *call) (reply, error) {
 	annotations, err := s.config.Store.Annotations(ctx, c.property.ID, c.params.From, c.params.To)
 	if err != nil {
-		return reply{}, asStoreError(err)
+		return reply{}, storeError{err}
 	}
 	return list(c, annotations, rowOfAnnotation), nil
 }

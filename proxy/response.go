@@ -129,13 +129,11 @@ const (
 	noStore        = -1 // the client must not keep the answer
 )
 
-// setHeaders sets the headers of every answer. Shared caches must not keep answers: another key gets another answer at the
+// setHeaders sets the headers of every answer of the API. Shared caches must not keep answers: another key gets another answer at the
 // same URL, and an error may end at any moment. Only routes that need no key are public.
 func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int, left allowance) {
-	header := &c.http.Response.Header
+	header := c.commonHeader()
 	header.SetContentType(jsonType)
-	setHeader(header, "X-Request-Id", c.id)
-	setHeader(header, "X-Content-Type-Options", "nosniff")
 	setHeader(header, "X-Cache", cacheStatus)
 	var buffer [64]byte
 	header.SetCanonical([]byte(fasthttp.HeaderCacheControl), c.appendCacheControl(buffer[:0], maxAge))
@@ -151,6 +149,14 @@ func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int, left allowa
 	if c.route.Path != pathMalformed { // whose account is not known: zeros would read as an allowance that is used up
 		left.set(header)
 	}
+}
+
+// commonHeader returns the header of the answer, with what every one has.
+func (c *call) commonHeader() *fasthttp.ResponseHeader {
+	header := &c.http.Response.Header
+	setHeader(header, "X-Request-Id", c.id)
+	setHeader(header, "X-Content-Type-Options", "nosniff")
+	return header
 }
 
 // setHeader sets a header whose name is in canonical form already, which saves normalizing it.

@@ -11,6 +11,9 @@ import (
 
 const pathOpenAPI = "/v1/openapi.json"
 
+// A handler answers a request.
+type handler func(s *Server, ctx context.Context, c *call) (reply, error)
+
 // A route is one row of the route table: path, parameters, required scope and handler of an endpoint.
 type route struct {
 	Path      string // with {id} for the property
@@ -24,7 +27,7 @@ type route struct {
 	Data      schema // of the envelope's data
 	Meta      schema // of the envelope's meta
 
-	serve  func(s *Server, ctx context.Context, c *call) (reply, error)
+	serve  handler
 	series *successSeries // nil: not an endpoint
 	table  *tabular.Table // of its rows, in CSV; nil: there are none
 }

@@ -94,9 +94,10 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.HEAD("/", front)
 	agents := s.newMCPEndpoint()
 	r.POST(pathMCP, agents.handle)
-	r.ANY(pathMCP, s.handle(&route{Path: pathMCP, Open: true, serve: wrongMCPMethod}))
+	// There are no streams to open (GET) and no sessions to end (DELETE).
+	r.ANY(pathMCP, s.handle(&route{Path: pathMCP, Open: true, serve: wrongMethod(fasthttp.MethodPost, "MCP messages are sent with POST")}))
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
-	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
+	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod(readMethods, "every endpoint is read with GET or HEAD")})
 	s.endpoints = newEndpoints(routes)
 	s.handler = s.withShortcuts(s.withPages(r.Handler))
 	return &fasthttp.Server{
