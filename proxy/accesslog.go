@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/proxy/media"
 )
 
 // AccessFormat is the format of the access log. It should match the log that shares its output.
@@ -160,7 +161,7 @@ func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code
 	if code != "" {
 		dst = f.word(dst, "code", code)
 	}
-	if c.format != formatJSON {
+	if c.format != media.JSON {
 		dst = f.word(dst, "format", c.format.String())
 	}
 	if m := c.memoized; m != nil && c.property != nil {

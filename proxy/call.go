@@ -15,6 +15,7 @@ import (
 
 	"sara/policy"
 	"sara/policy/panics"
+	"sara/proxy/media"
 	"sara/translate"
 )
 
@@ -34,7 +35,7 @@ type call struct {
 	deadline deadline
 	scratch  [256]byte // used by one stage at a time; in the end it holds the tail of the body
 	body     body
-	format   format // of the body
+	format   media.Format // of the body
 
 	// Set by the stages: nil until then, and on routes that have no use for them.
 	grant      *policy.Grant

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sara/proxy/media"
 )
 
 // A contract validates answers against the OpenAPI document, more strictly than the document: a member that it does not name
@@ -93,16 +95,16 @@ func (c *contract) violation(request *http.Request, r response) error {
 	}
 	kind := r.header.Get("Content-Type")
 	name, _, _ := strings.Cut(kind, ";")
-	media, ok := answer.Content[name]
+	described, ok := answer.Content[name]
 	switch {
 	case !ok:
 		return fmt.Errorf("the content type %q is not in the document", kind)
-	case kind == csvType || kind == ndjsonType:
-		return c.validate(media.Schema, string(r.body))
-	case kind != jsonType:
+	case kind == media.CSV.ContentType() || kind == media.NDJSON.ContentType():
+		return c.validate(described.Schema, string(r.body))
+	case kind != media.JSON.ContentType():
 		return fmt.Errorf("the content type %q", kind)
 	}
-	return c.validate(media.Schema, r.json)
+	return c.validate(described.Schema, r.json)
 }
 
 // template returns the path of the document that a request's path matches.
@@ -300,8 +302,9 @@ func TestContractNoticesViolations(t *testing.T) {
 		const good = `{"success":true,"data":{"dimension":"device","rows":[]},"meta":{"property_id":"01a1fe03-1289-7aca-9eda-d4eb2317f44f",` +
 			`"date_range":{"start_date":"2026-11-13","end_date":"2026-11-19","preset":"last_7d"},"row_count":0,"limit":100,"total":null,` +
 			`"truncated_by":null,"has_more":false,"source":"live","stale_reason":null,"notes":[],"cache":"bypass","request_id":"req_1"}}`
-		header := http.Header{"Content-Type": {jsonType}, "Cache-Control": {"private, max-age=0"}, "Etag": {`W/"1"`}, "X-Request-Id": {"req_1"},
-			"X-Cache": {"bypass"}, "X-Ratelimit-Limit": {"1000"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795305600"}}
+		header := http.Header{"Content-Type": {media.JSON.ContentType()}, "Cache-Control": {"private, max-age=0"}, "Etag": {`W/"1"`},
+			"X-Request-Id": {"req_1"},
+			"X-Cache":      {"bypass"}, "X-Ratelimit-Limit": {"1000"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795305600"}}
 		violation := func(status int, body string) error {
 			r := response{status: status, header: header, body: []byte(body)}
 			if err := json.Unmarshal(r.body, &r.json); err != nil {

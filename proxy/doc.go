@@ -43,9 +43,9 @@
 //     translate/report.go, Report.AppendHead). It is kept in memory (performance.go, Server.buildAnswer). If the upstream failed,
 //     stale copies or the archive answer instead, with the reason (stale.go, Server.fallBack). They also answer if the upstream takes
 //     longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
-//  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too (accept.go,
-//     acceptance.format; rendition.go, Server.render; package tabular). The answer is sent (response.go, Server.send), or the error
-//     (erroranswer.go, Server.sendError). Metrics, trace and access log record it (metrics.go, Server.record).
+//  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too
+//     (proxy/media/accept.go, Acceptance.Format; rendition.go, Server.render; package tabular). The answer is sent (response.go,
+//     Server.send), or the error (erroranswer.go, Server.sendError). Metrics, trace and access log record it (metrics.go, Server.record).
 //
 // # Other answers
 //

@@ -17,6 +17,7 @@ import (
 
 	"sara/archive"
 	"sara/policy"
+	"sara/proxy/media"
 	"sara/translate"
 )
 
@@ -157,7 +158,7 @@ func TestEveryList200Formats(t *testing.T) {
 				for _, f := range []struct {
 					response
 					kind, suffix string
-				}{{asCSV, csvType, `-csv"`}, {asNDJSON, ndjsonType, `-ndjson"`}} {
+				}{{asCSV, media.CSV.ContentType(), `-csv"`}, {asNDJSON, media.NDJSON.ContentType(), `-ndjson"`}} {
 					if f.status != http.StatusOK || f.header.Get("Content-Type") != f.kind || f.header.Get("Vary") != "Authorization, Accept, Accept-Encoding" ||
 						f.header.Get("ETag") != strings.TrimSuffix(answer.header.Get("ETag"), `"`)+f.suffix || f.header.Get("X-Request-Id") == "" ||
 						f.header.Get("X-RateLimit-Remaining") == "" || f.header.Get("Cache-Control") != answer.header.Get("Cache-Control") {
@@ -360,7 +361,7 @@ func TestQueries200FormatsHit(t *testing.T) {
 	rest, err := io.ReadAll(answer.Body)
 	w.must(err)
 	w.must(answer.Body.Close())
-	if answer.ContentLength != int64(len(plain.body)) || len(rest) > 0 || answer.Header.Get("Content-Type") != csvType ||
+	if answer.ContentLength != int64(len(plain.body)) || len(rest) > 0 || answer.Header.Get("Content-Type") != media.CSV.ContentType() ||
 		answer.Header.Get("X-Date-Range") == "" {
 		t.Errorf("HEAD answers %v", answer.Header)
 	}
@@ -397,7 +398,7 @@ func TestEveryErrorFormats(t *testing.T) {
 		}
 	}
 	for range 2 {
-		w.in(acceptCSV, "pro", queries).okFormat(t, csvType)
+		w.in(acceptCSV, "pro", queries).okFormat(t, media.CSV.ContentType())
 	}
 	w.in(acceptCSV, "pro", queries).want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
 }
@@ -419,13 +420,13 @@ func TestEveryOther200Formats(t *testing.T) {
 		}
 		for _, accept := range []string{acceptCSV, acceptNDJSON, "image/png"} {
 			answer := w.in(accept, "pro", r.Path)
-			answer.okFormat(t, jsonType)
+			answer.okFormat(t, media.JSON.ContentType())
 			if vary := answer.header.Get("Vary"); vary != "Authorization, Accept-Encoding" {
 				t.Errorf("%s: Vary %q", name, vary)
 			}
 		}
 	}
-	w.in(acceptCSV, "pro", pathOpenAPI).okFormat(t, jsonType)
+	w.in(acceptCSV, "pro", pathOpenAPI).okFormat(t, media.JSON.ContentType())
 }
 
 // The memo answers a request in the format that it asks for, whichever was asked for when it was filled.
@@ -436,10 +437,10 @@ func TestQueries200FormatsMemoized(t *testing.T) {
 	w.again(t, "pro", path)
 	want := w.get("pro", path).body
 	for range 2 {
-		w.in(acceptCSV, "pro", path).okFormat(t, csvType)
-		w.in(acceptNDJSON, "pro", path).okFormat(t, ndjsonType)
+		w.in(acceptCSV, "pro", path).okFormat(t, media.CSV.ContentType())
+		w.in(acceptNDJSON, "pro", path).okFormat(t, media.NDJSON.ContentType())
 		r := w.get("pro", path)
-		r.okFormat(t, jsonType)
+		r.okFormat(t, media.JSON.ContentType())
 		if len(r.body) != len(want) || r.header.Get("X-Date-Range") != "" {
 			t.Errorf("JSON after other formats: %d bytes, want %d, %v", len(r.body), len(want), r.header)
 		}

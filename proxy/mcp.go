@@ -103,7 +103,8 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 			Message: fmt.Sprintf("the batch has %d messages, and at most %d are allowed", messages, mcp.MaxBatch)}
 	}
 	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at.Add(-mcpReserve),
-		connection: connectionOf(c.http).Conn, host: string(c.http.Host()), authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
+		connection: connectionOf(c.http).Conn, host: string(c.http.Host()),
+		authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)
 	c.takeBody()
 	e.server.holdBody(c)

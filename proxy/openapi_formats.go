@@ -1,6 +1,10 @@
 package proxy
 
-import "fmt"
+import (
+	"fmt"
+
+	"sara/proxy/media"
+)
 
 // mediaOf describes a body with an example, whose summary is the request that it answers.
 func mediaOf(s schema, request string, example any) map[string]any {
@@ -13,15 +17,15 @@ func (r *route) describeFormats(content map[string]any, request string, example 
 	if table == nil {
 		return nil
 	}
-	for f, about := range map[format]string{
-		formatCSV:    "The rows in the form of RFC 4180, with a header line. Headers say what the meta says.",
-		formatNDJSON: "The rows, one JSON object a line. Headers say what the meta says.",
+	for f, about := range map[media.Format]string{
+		media.CSV:    "The rows in the form of RFC 4180, with a header line. Headers say what the meta says.",
+		media.NDJSON: "The rows, one JSON object a line. Headers say what the meta says.",
 	} {
 		body, _, err := convert(table, f, example)
 		if err != nil {
 			return fmt.Errorf("example of %s as %s: %w", r.Operation, f, err)
 		}
-		kind, subtype := f.mediaType()
+		kind, subtype := f.Type()
 		content[kind+"/"+subtype] = mediaOf(text(about), request, string(body))
 	}
 	return nil

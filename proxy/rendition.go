@@ -9,6 +9,7 @@ import (
 
 	"sara/archive"
 	"sara/proxy/cache"
+	"sara/proxy/media"
 	"sara/proxy/tabular"
 )
 
@@ -16,7 +17,7 @@ import (
 // that it is as fresh as that one.
 func (s *Server) render(c *call, r reply) (reply, error) {
 	f := c.header.format
-	if f == formatJSON || c.route.table == nil {
+	if f == media.JSON || c.route.table == nil {
 		return r, nil
 	}
 	made := r.answer.Rendition(int(f))
@@ -32,7 +33,7 @@ func (s *Server) render(c *call, r reply) (reply, error) {
 }
 
 // renditionOf converts a JSON answer.
-func renditionOf(t *tabular.Table, f format, r reply) (*cache.Rendition, error) {
+func renditionOf(t *tabular.Table, f media.Format, r reply) (*cache.Rendition, error) {
 	body, meta, err := convert(t, f, r.answer.Head())
 	if err != nil {
 		return nil, err
@@ -41,12 +42,12 @@ func renditionOf(t *tabular.Table, f format, r reply) (*cache.Rendition, error) 
 }
 
 // convert returns the rows of a JSON answer in another format, and its meta.
-func convert(t *tabular.Table, f format, answer []byte) (body, meta []byte, err error) {
+func convert(t *tabular.Table, f media.Format, answer []byte) (body, meta []byte, err error) {
 	rows, meta, err := tabular.Find(answer)
 	if err != nil {
 		return nil, nil, err
 	}
-	if f == formatCSV {
+	if f == media.CSV {
 		body, err = t.AppendCSV(make([]byte, 0, len(rows)/2), rows) // names of members are half of most rows
 	} else {
 		body, err = tabular.AppendNDJSON(make([]byte, 0, len(rows)), rows)

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/proxy/media"
 )
 
 // requestHeader holds the header fields that sara uses. They are collected in one pass, because each lookup through the HTTP
@@ -15,20 +16,20 @@ import (
 type requestHeader struct {
 	at time.Time // when the header was read: the start of the request
 
-	authorizations int         // how many Authorization fields there are
-	authorization  []byte      // the last one
-	keyHash        policy.Hash // of the key in it; zero: there is none, or several fields
-	forwarded      []byte      // the last line of the trusted proxy's field; nil: none
-	conditional    bool        // there is an If-None-Match
-	noCache        bool        // Cache-Control: no-cache (RFC 9111)
-	gzip           bool        // the client accepts gzip (RFC 9110, Accept-Encoding)
-	gzipNamed      bool        // gzip was named, so a wildcard no longer counts
-	format         format      // that the client prefers, if the answer has rows
+	authorizations int          // how many Authorization fields there are
+	authorization  []byte       // the last one
+	keyHash        policy.Hash  // of the key in it; zero: there is none, or several fields
+	forwarded      []byte       // the last line of the trusted proxy's field; nil: none
+	conditional    bool         // there is an If-None-Match
+	noCache        bool         // Cache-Control: no-cache (RFC 9111)
+	gzip           bool         // the client accepts gzip (RFC 9110, Accept-Encoding)
+	gzipNamed      bool         // gzip was named, so a wildcard no longer counts
+	format         media.Format // that the client prefers, if the answer has rows
 }
 
 func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 	h := requestHeader{at: s.config.Now()}
-	var accepted acceptance
+	var accepted media.Acceptance
 	for name, line := range http.Request.Header.All() {
 		switch string(name) {
 		case fasthttp.HeaderAuthorization:
@@ -41,7 +42,7 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 		case fasthttp.HeaderAcceptEncoding:
 			h.readAcceptEncoding(line)
 		case fasthttp.HeaderAccept:
-			accepted.read(line)
+			accepted.Read(line)
 		case fasthttp.HeaderXForwardedFor:
 			s.noticeProxy()
 		}
@@ -49,7 +50,7 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 			h.forwarded = line
 		}
 	}
-	h.format = accepted.format()
+	h.format = accepted.Format()
 	h.keyHash = connectionOf(http).hashKey(h.credentials())
 	return h
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/proxy/cache"
+	"sara/proxy/media"
 	"sara/translate"
 )
 
@@ -28,7 +29,7 @@ type reply struct {
 	tail        func(dst []byte, cacheStatus, requestID string) []byte // appends the rest, which differs between requests
 	cacheStatus string
 	maxAge      int           // seconds that a client may keep it, mustRevalidate or noStore
-	format      format        // of the body
+	format      media.Format  // of the body
 	fields      []cache.Field // of the header, instead of the meta
 }
 
@@ -53,7 +54,7 @@ func (s *Server) send(c *call, r reply) {
 	}
 	s.setHeaders(c, r.cacheStatus, r.maxAge, c.allowance())
 	setHeader(&response.Header, "Etag", tag)
-	if r.format != formatJSON {
+	if r.format != media.JSON {
 		c.setFormat(r)
 	}
 }
@@ -74,7 +75,7 @@ func (s *Server) finish(ctx context.Context, c *call, r reply) (reply, error) {
 
 // isAtHand reports whether the answer needs to be neither converted nor compressed.
 func (c *call) isAtHand(a *cache.Answer) bool {
-	if f := c.header.format; f != formatJSON && c.route.table != nil {
+	if f := c.header.format; f != media.JSON && c.route.table != nil {
 		made := a.Rendition(int(f))
 		if made == nil {
 			return false
@@ -99,7 +100,7 @@ func (c *call) packs(a *cache.Answer) bool { return c.header.gzip && len(a.Head(
 // setFormat sets the headers of a body that is not JSON.
 func (c *call) setFormat(r reply) {
 	header := &c.http.Response.Header
-	header.SetContentType(r.format.contentType())
+	header.SetContentType(r.format.ContentType())
 	for _, f := range r.fields {
 		header.Add(f.Name, f.Value) // a name may repeat
 	}
@@ -133,7 +134,7 @@ const (
 // same URL, and an error may end at any moment. Only routes that need no key are public.
 func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int, left allowance) {
 	header := c.commonHeader()
-	header.SetContentType(jsonType)
+	header.SetContentType(media.JSON.ContentType())
 	setHeader(header, "X-Cache", cacheStatus)
 	var buffer [64]byte
 	header.SetCanonical([]byte(fasthttp.HeaderCacheControl), c.appendCacheControl(buffer[:0], maxAge))

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+
+	"sara/proxy/media"
 )
 
 // A response is an answer, read whole.
@@ -64,7 +66,7 @@ func (w *world) do(request *http.Request) response {
 	body, err := io.ReadAll(answer.Body)
 	w.must(err)
 	r := response{status: answer.StatusCode, header: answer.Header, body: body}
-	if kind := r.header.Get("Content-Type"); kind == csvType || kind == ndjsonType {
+	if kind := r.header.Get("Content-Type"); kind == media.CSV.ContentType() || kind == media.NDJSON.ContentType() {
 		r.json = nil
 	} else if err := json.Unmarshal(body, &r.json); err != nil && r.status != http.StatusNotModified {
 		w.t.Fatalf("%s answers %d with no JSON object: %q", request.URL, r.status, body)

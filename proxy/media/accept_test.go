@@ -1,4 +1,4 @@
-package proxy
+package media
 
 import (
 	"fmt"
@@ -9,85 +9,85 @@ import (
 )
 
 // negotiated returns the format that Accept lines lead to.
-func negotiated(lines ...string) format {
-	var a acceptance
+func negotiated(lines ...string) Format {
+	var a Acceptance
 	for _, line := range lines {
-		a.read([]byte(line))
+		a.Read([]byte(line))
 	}
-	return a.format()
+	return a.Format()
 }
 
 func TestAccept(t *testing.T) {
-	f := func(want format, lines ...string) {
+	f := func(want Format, lines ...string) {
 		t.Helper()
 		if got := negotiated(lines...); got != want {
 			t.Errorf("Accept %q leads to %s, want %s", lines, got, want)
 		}
 	}
 	// JSON, as before there were other formats.
-	f(formatJSON)
-	f(formatJSON, "")
-	f(formatJSON, "*/*")
-	f(formatJSON, "application/json")
-	f(formatJSON, "APPLICATION/JSON; charset=UTF-8")
-	f(formatJSON, "application/*")
-	f(formatJSON, "text/html, */*")
-	f(formatJSON, "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8")
-	f(formatJSON, "application/json, text/plain, */*")
-	f(formatJSON, "application/json, text/csv, application/x-ndjson") // server's choice: all are equal
-	f(formatJSON, "text/csv, application/json")
+	f(JSON)
+	f(JSON, "")
+	f(JSON, "*/*")
+	f(JSON, "application/json")
+	f(JSON, "APPLICATION/JSON; charset=UTF-8")
+	f(JSON, "application/*")
+	f(JSON, "text/html, */*")
+	f(JSON, "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8")
+	f(JSON, "application/json, text/plain, */*")
+	f(JSON, "application/json, text/csv, application/x-ndjson") // server's choice: all are equal
+	f(JSON, "text/csv, application/json")
 	// What cannot be had.
-	f(formatJSON, "image/png")
-	f(formatJSON, "text/html")
-	f(formatJSON, "text/csv;q=0")
-	f(formatJSON, "*/*;q=0")
-	f(formatJSON, "text/csv;charset=utf-16")
-	f(formatJSON, "text/csv;header=absent")
+	f(JSON, "image/png")
+	f(JSON, "text/html")
+	f(JSON, "text/csv;q=0")
+	f(JSON, "*/*;q=0")
+	f(JSON, "text/csv;charset=utf-16")
+	f(JSON, "text/csv;header=absent")
 	// By name.
-	f(formatCSV, "text/csv")
-	f(formatCSV, "Text/CSV")
-	f(formatCSV, " text/csv ; charset=\"utf-8\" ; header=present ")
-	f(formatCSV, "text/csv, */*")
-	f(formatCSV, "*/*, text/csv")
-	f(formatCSV, "text/html", "text/csv")
-	f(formatCSV, "text/csv, application/x-ndjson")
-	f(formatNDJSON, "application/x-ndjson")
-	f(formatNDJSON, "application/x-ndjson, application/*")
+	f(CSV, "text/csv")
+	f(CSV, "Text/CSV")
+	f(CSV, " text/csv ; charset=\"utf-8\" ; header=present ")
+	f(CSV, "text/csv, */*")
+	f(CSV, "*/*, text/csv")
+	f(CSV, "text/html", "text/csv")
+	f(CSV, "text/csv, application/x-ndjson")
+	f(NDJSON, "application/x-ndjson")
+	f(NDJSON, "application/x-ndjson, application/*")
 	// By quality.
-	f(formatCSV, "application/json;q=0.9, text/csv")
-	f(formatCSV, "application/json;q=0.899, text/csv;q=0.9")
-	f(formatJSON, "application/json, text/csv;q=0.999")
-	f(formatNDJSON, "text/csv;q=0.5, application/x-ndjson;q=0.6, */*;q=0.1")
-	f(formatCSV, "text/csv;q=0.001")
-	f(formatJSON, "text/csv;q=0.5, */*;q=0.6")
-	f(formatCSV, "*/*;q=0.5, text/csv;q=0.6")
-	f(formatCSV, "text/csv ; Q=1.000 , */*;q=0.5")
+	f(CSV, "application/json;q=0.9, text/csv")
+	f(CSV, "application/json;q=0.899, text/csv;q=0.9")
+	f(JSON, "application/json, text/csv;q=0.999")
+	f(NDJSON, "text/csv;q=0.5, application/x-ndjson;q=0.6, */*;q=0.1")
+	f(CSV, "text/csv;q=0.001")
+	f(JSON, "text/csv;q=0.5, */*;q=0.6")
+	f(CSV, "*/*;q=0.5, text/csv;q=0.6")
+	f(CSV, "text/csv ; Q=1.000 , */*;q=0.5")
 	// By specificity: the most specific range decides, whatever its place.
-	f(formatCSV, "text/*")
-	f(formatCSV, "text/*, */*;q=0.5")
-	f(formatJSON, "text/csv;q=0.1, text/*, application/json;q=0.5")
-	f(formatNDJSON, "*/*, application/json;q=0.1, text/csv;q=0.1")
-	f(formatCSV, "*/*;q=0.5, application/*;q=0")
-	f(formatJSON, "*/*, text/csv;q=0, application/x-ndjson;q=0")
-	f(formatCSV, "text/csv;header=present, text/csv;q=0.1, */*;q=0.5")
-	f(formatJSON, "text/csv;header=present;q=0.1, text/csv, */*;q=0.5")
-	f(formatCSV, "text/csv;q=0.1", "text/csv;q=0.9, application/json;q=0.5")
+	f(CSV, "text/*")
+	f(CSV, "text/*, */*;q=0.5")
+	f(JSON, "text/csv;q=0.1, text/*, application/json;q=0.5")
+	f(NDJSON, "*/*, application/json;q=0.1, text/csv;q=0.1")
+	f(CSV, "*/*;q=0.5, application/*;q=0")
+	f(JSON, "*/*, text/csv;q=0, application/x-ndjson;q=0")
+	f(CSV, "text/csv;header=present, text/csv;q=0.1, */*;q=0.5")
+	f(JSON, "text/csv;header=present;q=0.1, text/csv, */*;q=0.5")
+	f(CSV, "text/csv;q=0.1", "text/csv;q=0.9, application/json;q=0.5")
 	// What is malformed is ignored, and only that.
-	f(formatJSON, "text/csv;q=abc")
-	f(formatJSON, "text/csv;q=1.1")
-	f(formatJSON, "text/csv;q=-1")
-	f(formatJSON, "text/csv;q=0.1234")
-	f(formatJSON, "text/csv;q=")
-	f(formatJSON, "csv, text, /, */csv, , ;")
-	f(formatCSV, ",, text/csv;q=0.5;; , text/html;q=x")
-	f(formatCSV, `text/html;a="x, application/json;q=1", text/csv;q=0.5`)
-	f(formatCSV, "text/csv;q=0.5;extension=1")
+	f(JSON, "text/csv;q=abc")
+	f(JSON, "text/csv;q=1.1")
+	f(JSON, "text/csv;q=-1")
+	f(JSON, "text/csv;q=0.1234")
+	f(JSON, "text/csv;q=")
+	f(JSON, "csv, text, /, */csv, , ;")
+	f(CSV, ",, text/csv;q=0.5;; , text/html;q=x")
+	f(CSV, `text/html;a="x, application/json;q=1", text/csv;q=0.5`)
+	f(CSV, "text/csv;q=0.5;extension=1")
 }
 
 // slowAccept is RFC 9110, section 12.5.1, written down without regard to cost, for lines without quoted strings.
-func slowAccept(line string) format {
-	available := map[format]string{formatJSON: "application/json", formatCSV: "text/csv", formatNDJSON: "application/x-ndjson"}
-	best, bestWeight, bestNamed := formatJSON, 0.0, false
+func slowAccept(line string) Format {
+	available := map[Format]string{JSON: "application/json", CSV: "text/csv", NDJSON: "application/x-ndjson"}
+	best, bestWeight, bestNamed := JSON, 0.0, false
 	for f := range formats {
 		precedence, weight := 0, 0.0
 		for element := range strings.SplitSeq(strings.ToLower(line), ",") {
@@ -109,7 +109,7 @@ func slowAccept(line string) format {
 				}
 				switch {
 				case part == "" || strings.HasPrefix(part, "=") || own == 0:
-				case part == "charset=utf-8", part == "header=present" && f == formatCSV:
+				case part == "charset=utf-8", part == "header=present" && f == CSV:
 					own++
 				default:
 					own = 0
@@ -147,7 +147,7 @@ func FuzzAccept(f *testing.F) {
 		}
 		// One range with a type alone: the standard library's parser of media types is the reference.
 		if name, parameters, err := mime.ParseMediaType(line); err == nil && len(parameters) == 0 && !strings.Contains(line, ";") {
-			want := map[string]format{"text/csv": formatCSV, "text/*": formatCSV, "application/x-ndjson": formatNDJSON}[name]
+			want := map[string]Format{"text/csv": CSV, "text/*": CSV, "application/x-ndjson": NDJSON}[name]
 			if got != want {
 				t.Errorf("Accept %q leads to %s, want %s", line, got, want)
 			}
@@ -172,9 +172,9 @@ func BenchmarkAccept(b *testing.B) {
 			text := []byte(line)
 			b.ReportAllocs()
 			for b.Loop() {
-				var a acceptance
-				a.read(text)
-				_ = a.format()
+				var a Acceptance
+				a.Read(text)
+				_ = a.Format()
 			}
 		})
 	}

@@ -1,49 +1,53 @@
-package proxy
+// Package media knows the media types in which the API can answer, and which of them a client prefers (RFC 9110, Accept).
+package media
 
 import "bytes"
 
-// A format is a media type that the API can answer in. All answers are available as JSON, those with rows in every format.
-type format uint8
+// A Format is a media type that the API can answer in. All answers are available as JSON, those with rows in every format.
+type Format uint8
 
+// The formats.
 const (
-	formatJSON format = iota
-	formatCSV
-	formatNDJSON
+	JSON Format = iota
+	CSV
+	NDJSON
 	formats
 )
 
-// The media types of the formats, as Content-Type has them.
-const (
-	jsonType   = "application/json; charset=utf-8"
-	csvType    = "text/csv; charset=utf-8"
-	ndjsonType = "application/x-ndjson"
-)
-
 // String returns the name of the format in logs.
-func (f format) String() string { return [formats]string{"json", "csv", "ndjson"}[f] }
+func (f Format) String() string { return [formats]string{"json", "csv", "ndjson"}[f] }
 
-func (f format) contentType() string { return [formats]string{jsonType, csvType, ndjsonType}[f] }
-
-// mediaType returns the two parts of the media type.
-func (f format) mediaType() (kind, subtype string) {
+// ContentType returns the media type as Content-Type has it.
+func (f Format) ContentType() string {
 	switch f {
-	case formatCSV:
+	case CSV:
+		return "text/csv; charset=utf-8"
+	case NDJSON:
+		return "application/x-ndjson"
+	}
+	return "application/json; charset=utf-8"
+}
+
+// Type returns the two parts of the media type.
+func (f Format) Type() (kind, subtype string) {
+	switch f {
+	case CSV:
 		return "text", "csv"
-	case formatNDJSON:
+	case NDJSON:
 		return "application", "x-ndjson"
 	}
 	return "application", "json"
 }
 
 // hasParameter reports whether the representation in this format has a parameter of its media type (RFC 4180, RFC 8259).
-func (f format) hasParameter(name, value []byte) bool {
+func (f Format) hasParameter(name, value []byte) bool {
 	return bytes.EqualFold(name, []byte("charset")) && bytes.EqualFold(value, []byte("utf-8")) ||
-		f == formatCSV && bytes.EqualFold(name, []byte("header")) && bytes.EqualFold(value, []byte("present"))
+		f == CSV && bytes.EqualFold(name, []byte("header")) && bytes.EqualFold(value, []byte("present"))
 }
 
-// An acceptance is what the Accept fields of a request say about the formats (RFC 9110, section 12.5.1). The zero value is that of a
+// An Acceptance is what the Accept fields of a request say about the formats (RFC 9110, section 12.5.1). The zero value is that of a
 // request without such a field.
-type acceptance [formats]struct {
+type Acceptance [formats]struct {
 	specificity uint8 // of the media range that decides: 0 is none, and one by its full name has at least bySubtype
 	weight      uint16
 }
@@ -58,10 +62,10 @@ const (
 // maxWeight is q=1 in thousandths.
 const maxWeight = 1000
 
-// format returns the preferred format. With equal weights, a format that is named precedes those that only match a wildcard: a
+// Format returns the preferred format. With equal weights, a format that is named precedes those that only match a wildcard: a
 // browser, which names none, gets JSON. So does a client that accepts no format at all.
-func (a *acceptance) format() (best format) {
-	for f := formatCSV; f < formats; f++ {
+func (a *Acceptance) Format() (best Format) {
+	for f := CSV; f < formats; f++ {
 		switch mine, others := a[f], a[best]; {
 		case mine.weight > others.weight,
 			mine.weight > 0 && mine.weight == others.weight && mine.specificity >= bySubtype && others.specificity < bySubtype:
@@ -71,8 +75,8 @@ func (a *acceptance) format() (best format) {
 	return best
 }
 
-// read reads a line of the field. Ranges that are malformed are ignored.
-func (a *acceptance) read(line []byte) {
+// Read reads a line of the field. Ranges that are malformed are ignored.
+func (a *Acceptance) Read(line []byte) {
 	for more := true; more; {
 		var element []byte
 		element, line, more = cutUnquoted(line, ',')
@@ -80,7 +84,7 @@ func (a *acceptance) read(line []byte) {
 	}
 }
 
-func (a *acceptance) readRange(element []byte) {
+func (a *Acceptance) readRange(element []byte) {
 	name, rest, more := cutUnquoted(element, ';')
 	kind, subtype, ok := bytes.Cut(bytes.TrimSpace(name), []byte("/"))
 	if !ok {
@@ -119,8 +123,8 @@ func (a *acceptance) readRange(element []byte) {
 }
 
 // matches returns the specificity of a media range for the format, 0 if it does not match.
-func (f format) matches(kind, subtype []byte) uint8 {
-	ownKind, ownSubtype := f.mediaType()
+func (f Format) matches(kind, subtype []byte) uint8 {
+	ownKind, ownSubtype := f.Type()
 	any := string(subtype) == "*"
 	switch {
 	case any && string(kind) == "*":
