@@ -46,11 +46,10 @@ type client struct {
 
 // newClient takes a configuration whose defaults have been filled in.
 func newClient(cfg Config) (*client, error) {
-	transport, err := newTransport(cfg.BaseURL, cfg.AttemptTimeout, cfg.Now)
+	transport, err := newTransport(cfg)
 	if err != nil {
 		return nil, err
 	}
-	transport.slots = cfg.Slots
 	metrics := newMetrics()
 	analytics := newCircuits([...]string{"the property", "the connection", "the API"}, cfg.Now, metrics.analytics)
 	indexing := newCircuits([...]string{"the indexing API for the property", "the indexing API for the connection", "the indexing API"},

@@ -54,8 +54,8 @@ type transport struct {
 	slots    *cpubound.Slots
 }
 
-func newTransport(base string, attemptTimeout time.Duration, now func() time.Time) (*transport, error) {
-	u, err := url.Parse(base)
+func newTransport(cfg Config) (*transport, error) {
+	u, err := url.Parse(cfg.BaseURL)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("upstream base URL: want http or https, a host and at most a path")
@@ -80,8 +80,8 @@ func newTransport(base string, attemptTimeout time.Duration, now func() time.Tim
 			}
 			return &keptConn{Conn: conn}, nil
 		},
-		ReadTimeout:        attemptTimeout,
-		WriteTimeout:       attemptTimeout,
+		ReadTimeout:        cfg.AttemptTimeout,
+		WriteTimeout:       cfg.AttemptTimeout,
 		StreamResponseBody: true,
 		// The site is one path segment whose %2F must stay as it is.
 		DisablePathNormalizing: true,
@@ -92,7 +92,7 @@ func newTransport(base string, attemptTimeout time.Duration, now func() time.Tim
 	if isTLS {
 		host.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return &transport{base: strings.TrimRight(base, "/"), name: u.Hostname(), host: host, now: now}, nil
+	return &transport{base: strings.TrimRight(cfg.BaseURL, "/"), name: u.Hostname(), host: host, now: cfg.Now, slots: cfg.Slots}, nil
 }
 
 func (t *transport) close() {
