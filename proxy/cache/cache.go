@@ -141,21 +141,6 @@ const (
 	Filled                  // by calling the upstream for this request
 )
 
-// String returns the status in lower case.
-func (s Status) String() string {
-	switch s {
-	case HitMemory:
-		return "memory"
-	case HitShared:
-		return "shared"
-	case Coalesced:
-		return "coalesced"
-	case Filled:
-		return "filled"
-	}
-	return fmt.Sprintf("BUG: status %d", uint8(s))
-}
-
 // Found is the result of Do.
 type Found struct {
 	Entry  *Entry // if Do failed: stale rows, up to a day old, or nil
