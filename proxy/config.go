@@ -141,38 +141,21 @@ func (c *Config) setDefaults() {
 func New(c Config) (*Server, error) { return newServer(c, newReference) }
 
 // newServer is New with a function that builds the API reference, or returns one that is already built.
-func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Server, err error) {
+func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the server: %w", err)
 	}
 	c.setDefaults()
-	calendar, err := translate.NewCalendar()
-	if err != nil {
-		return nil, err
-	}
-	gate := policy.NewGate(policy.Config{
-		Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
-	})
-	responses, err := newCache(&c)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			responses.Close()
-		}
-	}()
 	fills, err := newFills(&c)
 	if err != nil {
 		return nil, err
 	}
-	portfolios, err := newPortfolios(&c)
-	if err != nil {
-		return nil, err
-	}
-	s = &Server{
-		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(),
-		repeated: newRepeatedErrors(), cache: responses, metrics: newMetrics(c.Registry, c.Version),
+	s := &Server{
+		config: c, fills: fills, largeWork: newLargeWork(c.Slots), memo: newMemo(), repeated: newRepeatedErrors(),
+		gate: policy.NewGate(policy.Config{
+			Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
+		}),
+		metrics: newMetrics(c.Registry, c.Version), open: newConnections(&c), sendings: newSendings(sendingLimit(c.MemoryLimit), c.Registry),
 		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		heads:   sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 		hedge:   newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(),
@@ -182,16 +165,22 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)
 	}
-	routes := s.routes()
+	if s.calendar, err = translate.NewCalendar(); err != nil {
+		return nil, err
+	}
+	if s.portfolios, err = newPortfolios(&c); err != nil {
+		return nil, err
+	}
 	if s.reference, err = referenceFor(&s.config); err != nil {
 		return nil, err
 	}
 	if err := c.Registry.Register(newReadiness(s)); err != nil {
 		return nil, err
 	}
-	s.open = newConnections(&c)
-	s.sendings = newSendings(sendingLimit(c.MemoryLimit), c.Registry)
-	s.edge = s.newEdge(routes)
+	if s.cache, err = newCache(&c); err != nil { // which would have to be closed if anything failed after it
+		return nil, err
+	}
+	s.edge = s.newEdge(s.routes())
 	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample)
 	return s, nil
 }
