@@ -39,33 +39,27 @@ func (a Account) change(action string) change {
 func CheckAccountName(name string) error { return checkName("account name", name, maxName) }
 
 // AddAccount adds an account with a plan that lasts through until; nil for no end.
-func (s *Store) AddAccount(ctx context.Context, name, plan string, until *translate.Date) (Account, error) {
+func (s *Store) AddAccount(ctx context.Context, name, plan string, until *translate.Date) (a Account, err error) {
 	if err := errors.Join(CheckAccountName(name), checkPlan(plan)); err != nil {
-		return Account{}, err
+		return a, err
 	}
-	id, err := newID()
-	if err != nil {
-		return Account{}, err
-	}
-	a := Account{ID: id, Name: name, Plan: plan, Until: until, CreatedAt: s.clock()}
+	defer wrap(&err, "add account %q", name)
+	a = Account{ID: newID(), Name: name, Plan: plan, Until: until, CreatedAt: s.clock()}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		return a.change("account.add"), insert(ctx, tx, &ExistsError{"account", name},
 			"INSERT INTO accounts ("+accountColumns+") VALUES ($1, $2, $3, $4, $5)",
 			a.ID, a.Name, a.Plan, optionalDay(until), a.CreatedAt.UnixMilli())
 	})
-	if err != nil {
-		return Account{}, fmt.Errorf("add account %q: %w", name, err)
-	}
-	return a, nil
+	return a, err
 }
 
 // SetPlan changes the plan of an account, which lasts through until; nil for no end.
-func (s *Store) SetPlan(ctx context.Context, account, plan string, until *translate.Date) (Account, error) {
+func (s *Store) SetPlan(ctx context.Context, account, plan string, until *translate.Date) (changed Account, err error) {
 	if err := checkPlan(plan); err != nil {
-		return Account{}, err
+		return changed, err
 	}
-	var changed Account
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+	defer wrap(&err, "set the plan of account %q", account)
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		a, err := findAccount(ctx, tx, account)
 		if err != nil {
 			return change{}, err
@@ -75,10 +69,7 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 			plan, optionalDay(until), a.ID)
 		return changed.change("account.plan"), err
 	})
-	if err != nil {
-		return Account{}, fmt.Errorf("set the plan of account %q: %w", account, err)
-	}
-	return changed, nil
+	return changed, err
 }
 
 // Accounts lists the accounts, oldest first.

@@ -34,16 +34,13 @@ func scanAnnotation(row scanner) (a Annotation, err error) {
 
 // AddAnnotation adds an annotation with the Date, Title, Note and Color of a to a property, and returns it as stored. The default
 // color is blue.
-func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation) (Annotation, error) {
+func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation) (_ Annotation, err error) {
 	a.Color = cmp.Or(a.Color, defaultColor)
 	if err := checkAnnotation(a); err != nil {
-		return Annotation{}, err
+		return a, err
 	}
-	id, err := newID()
-	if err != nil {
-		return Annotation{}, err
-	}
-	a.ID, a.CreatedAt = id, s.clock()
+	defer wrap(&err, "annotate property %q", property)
+	a.ID, a.CreatedAt = newID(), s.clock()
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findProperty(ctx, tx, property)
 		if err != nil {
@@ -54,10 +51,7 @@ func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation
 			a.ID, p.ID, int64(a.Date), a.Title, a.Note, a.Color, a.CreatedAt.UnixMilli())
 		return a.change("annotation.add", p.WorkspaceID, p.Site), err
 	})
-	if err != nil {
-		return Annotation{}, fmt.Errorf("annotate property %q: %w", property, err)
-	}
-	return a, nil
+	return a, err
 }
 
 // Annotations returns the annotations of a property from one date to another, both inclusive and optional. They are ordered by

@@ -44,14 +44,10 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
 	if err != nil {
 		return fmt.Errorf("write the details of %s: %w", c.action, err)
 	}
-	id, err := newID()
-	if err != nil {
-		return err
-	}
 	now := s.clock()
 	_, err = tx.ExecContext(ctx, "INSERT INTO audit_log (id, at, actor, action, subject, account_id, details, keep_until)"+
 		" VALUES ($1, $2, $3, $4, $5, coalesce((SELECT account_id FROM workspaces WHERE id = $6), $7), $8, $9)",
-		id, now.UnixMilli(), s.actor, c.action, c.subject, c.workspace, c.account, string(text), now.Add(s.auditRetention).UnixMilli())
+		newID(), now.UnixMilli(), s.actor, c.action, c.subject, c.workspace, c.account, string(text), now.Add(s.auditRetention).UnixMilli())
 	if err != nil {
 		return fmt.Errorf("record %s: %w", c.action, err)
 	}

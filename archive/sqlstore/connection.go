@@ -50,25 +50,23 @@ func (c Connection) change(action string) change {
 
 // AddConnection adds a connection to a workspace. The credentials are the JSON of a service account or an authorized user as Google
 // issues it, and are stored encrypted. The default name is the identity, with a number if it is already in use.
-func (s *Store) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (Connection, error) {
+func (s *Store) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (c Connection, err error) {
 	kind, identity, err := readCredentials(credentials)
 	if err != nil {
-		return Connection{}, err
+		return c, err
 	}
 	if name != "" {
 		if err := checkName("connection name", name, maxLongName); err != nil {
-			return Connection{}, err
+			return c, err
 		}
 	}
-	id, err := newID()
-	if err != nil {
-		return Connection{}, err
-	}
+	id := newID()
 	sealed, err := s.seal(id, credentials)
 	if err != nil {
-		return Connection{}, fmt.Errorf("encrypt the credentials of %s: %w", identity, err)
+		return c, fmt.Errorf("encrypt the credentials of %s: %w", identity, err)
 	}
-	c := Connection{Connection: policy.Connection{ID: id, Revision: 1, Healthy: true}, Kind: kind, Identity: identity,
+	defer wrap(&err, "add connection %q", identity)
+	c = Connection{Connection: policy.Connection{ID: id, Revision: 1, Healthy: true}, Kind: kind, Identity: identity,
 		CreatedAt: s.clock()}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		w, err := findWorkspace(ctx, tx, workspace, "")
@@ -84,20 +82,17 @@ func (s *Store) AddConnection(ctx context.Context, workspace, name string, crede
 		})
 		return c.change("connection.add"), err
 	})
-	if err != nil {
-		return Connection{}, fmt.Errorf("add connection %q: %w", identity, err)
-	}
-	return c, nil
+	return c, err
 }
 
 // ReplaceCredentials replaces the credentials of a connection. It increments the revision, and marks the connection as healthy and
 // its properties as readable.
-func (s *Store) ReplaceCredentials(ctx context.Context, connection string, credentials []byte) (Connection, error) {
+func (s *Store) ReplaceCredentials(ctx context.Context, connection string, credentials []byte) (c Connection, err error) {
 	kind, identity, err := readCredentials(credentials)
 	if err != nil {
-		return Connection{}, err
+		return c, err
 	}
-	var c Connection
+	defer wrap(&err, "replace the credentials of connection %q", connection)
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		if c, err = lockConnection(ctx, tx, connection); err != nil {
 			return change{}, err
@@ -117,10 +112,7 @@ func (s *Store) ReplaceCredentials(ctx context.Context, connection string, crede
 		c, err = findConnection(ctx, tx, c.ID)
 		return c.change("connection.update"), err
 	})
-	if err != nil {
-		return Connection{}, fmt.Errorf("replace the credentials of connection %q: %w", connection, err)
-	}
-	return c, nil
+	return c, err
 }
 
 // lockConnection returns a connection, and locks its account until the end of the transaction, as removals do: they lock properties

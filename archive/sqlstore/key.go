@@ -66,15 +66,12 @@ func findKey(ctx context.Context, tx *sql.Tx, id string) (APIKey, error) {
 
 // CreateKey stores a key. It returns a KeyLimitError if the person's account already has limit(plan) keys that are neither revoked nor
 // expired. Creation is serialized by account, so concurrent calls cannot exceed the limit.
-func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan string) int) (APIKey, error) {
+func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan string) int) (k APIKey, err error) {
 	if err := errors.Join(checkText("key name", spec.Name, maxName), checkScopes(spec.Scopes)); err != nil {
-		return APIKey{}, err
+		return k, err
 	}
-	id, err := newID()
-	if err != nil {
-		return APIKey{}, err
-	}
-	k := APIKey{ID: id, Name: spec.Name, Scopes: slices.Clone(spec.Scopes), From: slices.Clone(spec.From), CreatedAt: s.clock()}
+	defer wrap(&err, "create key %q", spec.Name)
+	k = APIKey{ID: newID(), Name: spec.Name, Scopes: slices.Clone(spec.Scopes), From: slices.Clone(spec.From), CreatedAt: s.clock()}
 	if spec.ExpiresAt != nil {
 		expires := spec.ExpiresAt.UTC().Truncate(time.Millisecond)
 		k.ExpiresAt = &expires
@@ -102,10 +99,7 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 			k.ID, k.PersonID, workspaceID, k.Name, strings.Join(k.Scopes, " "), k.From.String(), spec.Hash[:], k.CreatedAt.UnixMilli(),
 			optionalMillis(k.ExpiresAt))
 	})
-	if err != nil {
-		return APIKey{}, fmt.Errorf("create key %q: %w", spec.Name, err)
-	}
-	return k, nil
+	return k, err
 }
 
 // lockAccount returns an account, and locks its row until the end of the transaction, which serializes the creation, rotation and

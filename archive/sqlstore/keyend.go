@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"sara/policy"
@@ -98,10 +97,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 // is revoked or expired is a ConflictError. The new key's lifetime is that of the old one, but at most maxDays, if that
 // is not 0.
 func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, overlap time.Duration, maxDays int) (k, old APIKey, err error) {
-	newKeyID, err := newID()
-	if err != nil {
-		return APIKey{}, APIKey{}, err
-	}
+	defer wrap(&err, "rotate key %q", id)
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := lockKey(ctx, tx, id)
 		if err != nil {
@@ -117,7 +113,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 		if _, err := endKey(ctx, tx, id, now.Add(overlap)); err != nil {
 			return change{}, err
 		}
-		k = old.successor(newKeyID, now, maxDays)
+		k = old.successor(now, maxDays)
 		// workspace_id may be NULL, so it is copied in SQL.
 		_, err = tx.ExecContext(ctx, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, allowed_from, hash, created_at, expires_at)"+
 			" SELECT $1, person_id, workspace_id, name, scopes, allowed_from, $2, $3, $4 FROM api_keys WHERE id = $5",
@@ -132,10 +128,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 		c.details["replaces"], c.details["replaced_until"] = old.ID, old.RevokedAt.Format(time.RFC3339)
 		return c, nil
 	})
-	if err != nil {
-		return APIKey{}, APIKey{}, fmt.Errorf("rotate key %q: %w", id, err)
-	}
-	return k, old, nil
+	return k, old, err
 }
 
 // notWorking returns why a key cannot be rotated; empty if it can.
@@ -152,9 +145,9 @@ func (k APIKey) notWorking(now time.Time) string {
 }
 
 // successor returns the key that replaces k. It expires after at most maxDays, if that is not 0.
-func (k APIKey) successor(id string, now time.Time, maxDays int) APIKey {
+func (k APIKey) successor(now time.Time, maxDays int) APIKey {
 	next := k
-	next.ID, next.CreatedAt, next.RevokedAt, next.LastUsed = id, now, nil, nil
+	next.ID, next.CreatedAt, next.RevokedAt, next.LastUsed = newID(), now, nil, nil
 	if k.ExpiresAt != nil {
 		expires := now.Add(k.ExpiresAt.Sub(k.CreatedAt))
 		next.ExpiresAt = &expires

@@ -27,16 +27,12 @@ func scanPerson(row scanner) (p Person, err error) {
 
 // AddPerson adds a person to an account, and to any number of workspaces. If a bare workspace name is ambiguous, the account's own
 // workspace is preferred.
-func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces []string) (Person, error) {
-	email, err := cleanEmail(email)
-	if err != nil {
-		return Person{}, err
+func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces []string) (p Person, err error) {
+	if email, err = cleanEmail(email); err != nil {
+		return p, err
 	}
-	id, err := newID()
-	if err != nil {
-		return Person{}, err
-	}
-	p := Person{ID: id, Email: email, CreatedAt: s.clock()}
+	defer wrap(&err, "add person %q", email)
+	p = Person{ID: newID(), Email: email, CreatedAt: s.clock()}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		a, err := findAccount(ctx, tx, account)
 		if err != nil {
@@ -59,10 +55,7 @@ func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces
 		}
 		return change{action: "person.add", subject: p.ID, account: p.AccountID, details: details{"email": p.Email}}, nil
 	})
-	if err != nil {
-		return Person{}, fmt.Errorf("add person %q: %w", email, err)
-	}
-	return p, nil
+	return p, err
 }
 
 // JoinWorkspace makes a person a member of a workspace, with access to its properties. It is idempotent.

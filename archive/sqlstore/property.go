@@ -57,11 +57,11 @@ type PropertySpec struct {
 }
 
 // AddProperty adds a property to a connection.
-func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (Property, error) {
-	p, err := newProperty(spec)
-	if err != nil {
-		return Property{}, err
+func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (p Property, err error) {
+	if p, err = newProperty(spec); err != nil {
+		return p, err
 	}
+	defer wrap(&err, "add property %q to connection %q", spec.Site, spec.Connection)
 	p.CreatedAt = s.clock()
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		c, err := findConnection(ctx, tx, spec.Connection)
@@ -76,10 +76,7 @@ func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (Property, e
 		})
 		return p.change("property.add"), err
 	})
-	if err != nil {
-		return Property{}, fmt.Errorf("add property %q to connection %q: %w", spec.Site, spec.Connection, err)
-	}
-	return p, nil
+	return p, err
 }
 
 // newProperty checks a spec as far as possible without the database.
@@ -103,8 +100,8 @@ func newProperty(spec PropertySpec) (p Property, err error) {
 			return Property{}, err
 		}
 	}
-	p.ID, err = newID()
-	return p, err
+	p.ID = newID()
+	return p, nil
 }
 
 // insertProperty returns the number of added rows: 0 if the slug is in use.

@@ -179,12 +179,8 @@ func affected(ctx context.Context, q querier, query string, args ...any) (int64,
 }
 
 // newID returns an ID (UUIDv7) that sorts after the previous ones of this process.
-func newID() (string, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "", fmt.Errorf("make an id: %w", err)
-	}
-	return id.String(), nil
+func newID() string {
+	return uuid.Must(uuid.NewV7()).String() // crypto/rand never fails
 }
 
 // clock returns the current time in the database's precision.

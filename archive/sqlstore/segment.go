@@ -55,14 +55,10 @@ func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []tran
 			return change{}, err
 		}
 		for place, t := range terms {
-			id, err := newID()
-			if err != nil {
-				return change{}, err
-			}
 			_, err = tx.ExecContext(ctx, "INSERT INTO brand_terms (id, property_id, place, term, match_type, created_at)"+
 				" VALUES ($1, $2, $3, $4, $5, $6)"+
 				" ON CONFLICT (property_id, match_type, term) DO UPDATE SET place = excluded.place",
-				id, p.ID, place, t.Term, t.MatchType, now)
+				newID(), p.ID, place, t.Term, t.MatchType, now)
 			if err != nil {
 				return change{}, err
 			}
@@ -149,13 +145,9 @@ func putPageGroup(ctx context.Context, tx *sql.Tx, propertyID string, place int,
 	if err != nil {
 		return fmt.Errorf("write the rules of page group %q: %w", g.Name, err)
 	}
-	id, err := newID()
-	if err != nil {
-		return err
-	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO page_groups (id, property_id, place, name, rules, created_at)"+
 		" VALUES ($1, $2, $3, $4, $5, $6)"+
 		" ON CONFLICT (property_id, name) DO UPDATE SET place = excluded.place, rules = excluded.rules",
-		id, propertyID, place, g.Name, string(rules), now)
+		newID(), propertyID, place, g.Name, string(rules), now)
 	return err
 }

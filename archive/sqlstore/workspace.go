@@ -42,15 +42,12 @@ func (w Workspace) memberChange(action string, p Person) change {
 }
 
 // AddWorkspace adds a workspace to an account.
-func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspace, error) {
+func (s *Store) AddWorkspace(ctx context.Context, account, name string) (w Workspace, err error) {
 	if err := checkName("workspace name", name, maxName); err != nil {
-		return Workspace{}, err
+		return w, err
 	}
-	id, err := newID()
-	if err != nil {
-		return Workspace{}, err
-	}
-	w := Workspace{Workspace: policy.Workspace{ID: id, Name: name}, CreatedAt: s.clock()}
+	defer wrap(&err, "add workspace %q", name)
+	w = Workspace{Workspace: policy.Workspace{ID: newID(), Name: name}, CreatedAt: s.clock()}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		a, err := findAccount(ctx, tx, account)
 		if err != nil {
@@ -61,10 +58,7 @@ func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspa
 			"INSERT INTO workspaces (id, account_id, name, created_at) VALUES ($1, $2, $3, $4)",
 			w.ID, w.AccountID, w.Name, w.CreatedAt.UnixMilli())
 	})
-	if err != nil {
-		return Workspace{}, fmt.Errorf("add workspace %q: %w", name, err)
-	}
-	return w, nil
+	return w, err
 }
 
 // Workspaces lists the workspaces of all accounts, oldest first.
