@@ -22,9 +22,8 @@ type Account struct {
 
 const accountColumns = "id, name, plan, until_day, created_at"
 
-func scanAccount(row scanner) (a Account, err error) {
-	err = row.Scan(&a.ID, &a.Name, &a.Plan, &a.Until, instant{&a.CreatedAt})
-	return a, err
+func scanAccount(row scanner, a *Account) error {
+	return row.Scan(&a.ID, &a.Name, &a.Plan, &a.Until, instant{&a.CreatedAt})
 }
 
 func (a Account) change(action string) change {

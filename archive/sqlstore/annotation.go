@@ -27,9 +27,8 @@ const defaultColor = "blue"
 const selectAnnotations = "SELECT id, day, title, note, color, created_at FROM annotations" +
 	" WHERE property_id = $1 AND day >= $2 AND day <= $3 ORDER BY day, created_at, id"
 
-func scanAnnotation(row scanner) (a Annotation, err error) {
-	err = row.Scan(&a.ID, &a.Date, &a.Title, &a.Note, &a.Color, instant{&a.CreatedAt})
-	return a, err
+func scanAnnotation(row scanner, a *Annotation) error {
+	return row.Scan(&a.ID, &a.Date, &a.Title, &a.Note, &a.Color, instant{&a.CreatedAt})
 }
 
 // AddAnnotation adds an annotation with the Date, Title, Note and Color of a to a property, and returns it as stored. The default
@@ -72,11 +71,12 @@ func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *tr
 func (s *Store) RemoveAnnotation(ctx context.Context, id string) (err error) {
 	defer wrap(&err, "remove annotation %q", id)
 	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		removed, err := one(ctx, tx, func(row scanner) (change, error) {
+		removed, err := one(ctx, tx, func(row scanner, c *change) error {
 			var workspace, site string
 			a := Annotation{ID: id}
 			err := row.Scan(&workspace, &site, &a.Date, &a.Title)
-			return a.change("annotation.remove", workspace, site), err
+			*c = a.change("annotation.remove", workspace, site)
+			return err
 		}, "SELECT p.workspace_id, p.site, a.day, a.title FROM annotations a JOIN properties p ON p.id = a.property_id WHERE a.id = $1", id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return change{}, &NotFoundError{"annotation", id}

@@ -23,10 +23,9 @@ type ArchiveState struct {
 	Note          string     // why the last run failed, for operators; empty if it did not
 }
 
-func scanArchiveState(row scanner) (a ArchiveState, err error) {
-	err = row.Scan(&a.PropertyID, &a.First, &a.Last, gapsOf{&a.Gaps}, optionalInstant{&a.CollectedAt}, optionalInstant{&a.CooldownUntil},
+func scanArchiveState(row scanner, a *ArchiveState) error {
+	return row.Scan(&a.PropertyID, &a.First, &a.Last, gapsOf{&a.Gaps}, optionalInstant{&a.CollectedAt}, optionalInstant{&a.CooldownUntil},
 		&a.Failures, &a.Note)
-	return a, err
 }
 
 const selectArchiveState = "SELECT property_id, first_day, last_day, gaps, collected_at, rests_until, failures, note" +
@@ -112,15 +111,15 @@ const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.gaps, s.coll
 	" JOIN workspaces w ON w.id = p.workspace_id JOIN accounts a ON a.id = w.account_id" +
 	" LEFT JOIN archive_states s ON s.property_id = p.id "
 
-func scanArchivable(row scanner) (p ArchivableProperty, err error) {
-	p.Property, err = scanProperty(joined{row, []any{&p.Plan, gapsOf{&p.State.Gaps}, optionalInstant{&p.State.CollectedAt},
-		optionalInstant{&p.State.CooldownUntil}, &p.State.Failures, &p.State.Note}})
+func scanArchivable(row scanner, p *ArchivableProperty) error {
+	err := scanProperty(joined{row, []any{&p.Plan, gapsOf{&p.State.Gaps}, optionalInstant{&p.State.CollectedAt},
+		optionalInstant{&p.State.CooldownUntil}, &p.State.Failures, &p.State.Note}}, &p.Property)
 	p.State.PropertyID = p.ID
 	if days := p.History; days != nil {
 		first, last := translate.Date(days.First), translate.Date(days.Last)
 		p.State.First, p.State.Last = &first, &last
 	}
-	return p, err
+	return err
 }
 
 // ArchivableProperties returns all properties ordered by name, including archived and unreadable ones, with plan and state.

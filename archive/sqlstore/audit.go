@@ -83,9 +83,9 @@ func (s *Store) AuditLog(ctx context.Context, f AuditFilter) (_ []AuditEntry, er
 		f.Account, since, f.Before, f.Limit)
 }
 
-func scanAuditEntry(row scanner) (e AuditEntry, err error) {
+func scanAuditEntry(row scanner, e *AuditEntry) error {
 	var text string
-	err = row.Scan(&e.ID, instant{&e.At}, &e.Actor, &e.Action, &e.Subject, &e.AccountID, &text)
+	err := row.Scan(&e.ID, instant{&e.At}, &e.Actor, &e.Action, &e.Subject, &e.AccountID, &text)
 	e.Details = json.RawMessage(text)
-	return e, err
+	return err
 }

@@ -37,10 +37,9 @@ const (
 	selectConnections = "SELECT " + connectionColumns + fromConnections
 )
 
-func scanConnection(row scanner) (c Connection, err error) {
-	err = row.Scan(&c.ID, &c.AccountID, &c.AccountName, &c.WorkspaceID, &c.WorkspaceName, &c.Name, &c.Kind, &c.Identity,
+func scanConnection(row scanner, c *Connection) error {
+	return row.Scan(&c.ID, &c.AccountID, &c.AccountName, &c.WorkspaceID, &c.WorkspaceName, &c.Name, &c.Kind, &c.Identity,
 		&c.Revision, &c.Healthy, &c.Note, instant{&c.CreatedAt})
-	return c, err
 }
 
 func (c Connection) change(action string) change {

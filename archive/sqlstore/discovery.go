@@ -94,9 +94,8 @@ type trackedURL struct {
 	sitemaps int32
 }
 
-func scanTracked(row scanner) (u trackedURL, err error) {
-	err = row.Scan(&u.url, &u.clicks, &u.sitemaps)
-	return u, err
+func scanTracked(row scanner, u *trackedURL) error {
+	return row.Scan(&u.url, &u.clicks, &u.sitemaps)
 }
 
 // saveURLs replaces the URLs of a property with urls; the i-th is in the sitemap set sets[i]. It writes only differences.

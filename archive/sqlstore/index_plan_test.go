@@ -16,10 +16,11 @@ import (
 func (f *fixture) plans(query string, args ...any) (plans []string) {
 	f.t.Helper()
 	if f.dialect == sqliteDialect {
-		steps := value(all(f.ctx, f.changes, func(row scanner) (detail string, err error) {
+		steps := value(all(f.ctx, f.changes, func(row scanner, step *string) error {
 			var id, parent, unused int
-			err = row.Scan(&id, &parent, &unused, &detail)
-			return fmt.Sprintf("%d in %d: %s", id, parent, detail), err
+			err := row.Scan(&id, &parent, &unused, step)
+			*step = fmt.Sprintf("%d in %d: %s", id, parent, *step)
+			return err
 		}, "EXPLAIN QUERY PLAN "+query, args...))(f.t)
 		return []string{strings.Join(steps, "\n")}
 	}

@@ -177,8 +177,8 @@ func countQuery(q IndexQuery, order, where string, args []any, rows int, last ke
 
 // readTotal returns a page without its rows, and the revision of the state it read. count is a query for the total.
 func (s *Store) readTotal(ctx context.Context, count string, args []any) (page IndexedPage, revision int64, err error) {
-	_, err = one(ctx, s.indexing, func(row scanner) (none struct{}, err error) {
-		return none, row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
+	_, err = one(ctx, s.indexing, func(row scanner, _ *struct{}) error {
+		return row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
 	}, fmt.Sprintf(selectPosition, count), args...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return IndexedPage{}, neverRevised, nil
@@ -207,16 +207,16 @@ func pageQuery(order, where string, args int) string {
 // the limit and the offset.
 func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []Inspection, last keyset, revision int64, err error) {
 	revision = neverRevised
-	rows, err = all(ctx, s.indexing, func(row scanner) (i Inspection, err error) {
+	rows, err = all(ctx, s.indexing, func(row scanner, i *Inspection) error {
 		var bucket sql.NullInt16
 		var label, verdict sql.NullString
 		var at *time.Time
-		err = row.Scan(&revision, &last.key, &last.url, &bucket, &label, &verdict, optionalSeconds{&i.LastCrawl}, optionalSeconds{&at})
+		err := row.Scan(&revision, &last.key, &last.url, &bucket, &label, &verdict, optionalSeconds{&i.LastCrawl}, optionalSeconds{&at})
 		i.URL, i.Bucket, i.CoverageState, i.Verdict = string(last.url), translate.Bucket(bucket.Int16), label.String, verdict.String
 		if at != nil {
 			i.At = *at
 		}
-		return i, err
+		return err
 	}, pageQuery(order, where, len(args)), args...)
 	if len(rows) == 1 && rows[0].URL == "" {
 		return []Inspection{}, keyset{}, revision, err

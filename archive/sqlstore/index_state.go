@@ -43,10 +43,7 @@ func (s *Store) IndexState(ctx context.Context, propertyID string) (_ IndexState
 }
 
 func readIndexState(ctx context.Context, q querier, propertyID string) (IndexState, error) {
-	state, err := one(ctx, q, func(row scanner) (i IndexState, err error) {
-		err = row.Scan(i.fields()...)
-		return i, err
-	}, selectIndexState, propertyID)
+	state, err := one(ctx, q, func(row scanner, i *IndexState) error { return row.Scan(i.fields()...) }, selectIndexState, propertyID)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -103,10 +100,10 @@ const selectInspectable = "SELECT " + propertyColumns + ", a.plan, " + indexStat
 	" JOIN workspaces w ON w.id = p.workspace_id JOIN accounts a ON a.id = w.account_id" +
 	" LEFT JOIN index_states s ON s.property_id = p.id "
 
-func scanInspectable(row scanner) (p InspectableProperty, err error) {
-	p.Property, err = scanProperty(joined{row, append([]any{&p.Plan}, p.Index.fields()...)})
+func scanInspectable(row scanner, p *InspectableProperty) error {
+	err := scanProperty(joined{row, append([]any{&p.Plan}, p.Index.fields()...)}, &p.Property)
 	p.Index.PropertyID = p.ID
-	return p, err
+	return err
 }
 
 // InspectableProperties returns all properties ordered by name, including archived and unreadable ones, with plan and state.

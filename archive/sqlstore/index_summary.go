@@ -105,20 +105,17 @@ const (
 		" WHERE number = " + indexNumber + " AND day >= $2 ORDER BY day"
 )
 
-func scanCoverage(row scanner) (c CoverageCount, err error) {
-	err = row.Scan(&c.CoverageState, &c.Bucket, &c.Count)
-	return c, err
+func scanCoverage(row scanner, c *CoverageCount) error {
+	return row.Scan(&c.CoverageState, &c.Bucket, &c.Count)
 }
 
-func scanRollup(row scanner) (r SitemapRollup, err error) {
-	err = row.Scan(&r.Path, optionalInstant{&r.LastDownloaded}, &r.IsPending, &r.Warnings, &r.Errors, &r.Problem,
+func scanRollup(row scanner, r *SitemapRollup) error {
+	return row.Scan(&r.Path, optionalInstant{&r.LastDownloaded}, &r.IsPending, &r.Warnings, &r.Errors, &r.Problem,
 		&r.URLs, &r.Inspected, &r.Indexed, &r.NotIndexed)
-	return r, err
 }
 
-func scanIndexDay(row scanner) (d IndexDay, err error) {
-	err = row.Scan(&d.Date, &d.URLs, &d.Indexed, &d.NotIndexed, &d.Error, &d.Unknown)
-	return d, err
+func scanIndexDay(row scanner, d *IndexDay) error {
+	return row.Scan(&d.Date, &d.URLs, &d.Indexed, &d.NotIndexed, &d.Error, &d.Unknown)
 }
 
 // IndexSummary returns the counts of a property's URLs, with the trend from a day on if trendFrom is not nil. It reads from one

@@ -42,11 +42,11 @@ func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []Trac
 		if err != nil {
 			return err
 		}
-		urls, err = allWithin(ctx, bulkLimit, tx, func(row scanner) (u TrackedURL, err error) {
+		urls, err = allWithin(ctx, bulkLimit, tx, func(row scanner, u *TrackedURL) error {
 			var set int32
-			err = row.Scan(&u.URL, &u.Clicks, &set, optionalSeconds{&u.InspectedAt})
+			err := row.Scan(&u.URL, &u.Clicks, &set, optionalSeconds{&u.InspectedAt})
 			u.Sitemaps = paths[set]
-			return u, err
+			return err
 		}, selectTracked, number.Int32)
 		return err
 	})
@@ -180,10 +180,8 @@ func (s *Store) TakenInspections(ctx context.Context, day translate.Date, least,
 	const from = " FROM inspection_counts WHERE day = $1 AND taken >= $2"
 	total, err = one(ctx, s.overview, scalar[int], "SELECT count(*)"+from, day, least)
 	if err == nil && total > 0 {
-		first, err = all(ctx, s.overview, func(row scanner) (i SiteInspections, err error) {
-			err = row.Scan(&i.Site, &i.Taken)
-			return i, err
-		}, "SELECT site, taken"+from+" ORDER BY taken DESC, site LIMIT $3", day, least, most)
+		scan := func(row scanner, i *SiteInspections) error { return row.Scan(&i.Site, &i.Taken) }
+		first, err = all(ctx, s.overview, scan, "SELECT site, taken"+from+" ORDER BY taken DESC, site LIMIT $3", day, least, most)
 	}
 	return first, total, err
 }

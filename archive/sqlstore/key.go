@@ -44,16 +44,16 @@ const (
 	selectKeys = "SELECT " + keyColumns + fromKeys
 )
 
-func scanKey(row scanner) (k APIKey, err error) {
+func scanKey(row scanner, k *APIKey) error {
 	var scopes, from string
 	var workspaceID, workspaceName *string
-	err = row.Scan(&k.ID, &k.PersonID, &k.Name, &scopes, &workspaceID, &workspaceName, &from, instant{&k.CreatedAt},
+	err := row.Scan(&k.ID, &k.PersonID, &k.Name, &scopes, &workspaceID, &workspaceName, &from, instant{&k.CreatedAt},
 		optionalInstant{&k.ExpiresAt}, optionalInstant{&k.RevokedAt}, optionalInstant{&k.LastUsed})
 	if workspaceID != nil && workspaceName != nil {
 		k.Workspace = &policy.Workspace{ID: *workspaceID, Name: *workspaceName}
 	}
 	k.Scopes, k.From = strings.Fields(scopes), policy.StoredAddresses(from)
-	return k, err
+	return err
 }
 
 func findKey(ctx context.Context, tx *sql.Tx, id string) (APIKey, error) {
@@ -156,10 +156,7 @@ func (s *Store) AccountKeys(ctx context.Context, account string) ([]AccountKey, 
 	if err != nil {
 		return nil, err
 	}
-	scan := func(row scanner) (k AccountKey, err error) {
-		k.APIKey, err = scanKey(joined{row, []any{&k.Email}})
-		return k, err
-	}
+	scan := func(row scanner, k *AccountKey) error { return scanKey(joined{row, []any{&k.Email}}, &k.APIKey) }
 	keys, err := all(ctx, s.overview, scan, "SELECT "+keyColumns+", p.email"+fromKeys+"JOIN people p ON p.id = k.person_id"+
 		" WHERE p.account_id = $1 ORDER BY p.email, k.created_at, k.id", a.ID)
 	if err != nil {

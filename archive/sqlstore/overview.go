@@ -106,11 +106,11 @@ func (q OverviewQuery) addedLate() int64 {
 
 func (s *Store) overviewCounts(ctx context.Context, states, count string, plans []string, args ...any) (OverviewCounts, error) {
 	rows, rest := ofPlans(countedRows, states, plans, len(args)+1)
-	return one(ctx, s.overview, func(row scanner) (c OverviewCounts, err error) {
+	return one(ctx, s.overview, func(row scanner, c *OverviewCounts) error {
 		var total int
-		err = row.Scan(&c.Properties, &c.Complete, &c.Late, &c.Failing, &total, optionalInstant{&c.Newest}, &c.Oldest)
+		err := row.Scan(&c.Properties, &c.Complete, &c.Late, &c.Failing, &total, optionalInstant{&c.Newest}, &c.Oldest)
 		c.Left = total - c.Properties
-		return c, err
+		return err
 	}, count+rows, append(args, rest...)...)
 }
 
@@ -140,14 +140,11 @@ type Outage struct {
 // Outages returns the first most unhealthy connections, the longest outage first, and their number.
 func (s *Store) Outages(ctx context.Context, most int) (o Outages, err error) {
 	defer wrap(&err, "list the unhealthy connections")
-	o, err = one(ctx, s.overview, func(row scanner) (o Outages, err error) {
-		err = row.Scan(&o.Connections, &o.Total)
-		return o, err
-	}, "SELECT count(*), count(CASE WHEN NOT healthy THEN 1 END) FROM connections")
+	scan := func(row scanner, o *Outages) error { return row.Scan(&o.Connections, &o.Total) }
+	o, err = one(ctx, s.overview, scan, "SELECT count(*), count(CASE WHEN NOT healthy THEN 1 END) FROM connections")
 	if err == nil && most > 0 {
-		o.First, err = all(ctx, s.overview, func(row scanner) (o Outage, err error) {
-			o.Connection, err = scanConnection(joined{row, []any{optionalInstant{&o.Since}}})
-			return o, err
+		o.First, err = all(ctx, s.overview, func(row scanner, o *Outage) error {
+			return scanConnection(joined{row, []any{optionalInstant{&o.Since}}}, &o.Connection)
 		}, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
 			"WHERE NOT c.healthy ORDER BY coalesce(c.unhealthy_since, 0), c.id LIMIT $1", most)
 	}
@@ -166,8 +163,7 @@ type SiteOfProperty struct{ ID, Site string }
 // SitesAfter returns the first most properties after a site and id, ordered by site and id.
 func (s *Store) SitesAfter(ctx context.Context, after SiteOfProperty, most int) (_ []SiteOfProperty, err error) {
 	defer wrap(&err, "list the sites of properties")
-	return all(ctx, s.overview, func(row scanner) (p SiteOfProperty, err error) {
-		err = row.Scan(&p.ID, &p.Site)
-		return p, err
-	}, "SELECT id, site FROM properties WHERE site >= $1 AND (site > $1 OR id > $2) ORDER BY site, id LIMIT $3", after.Site, after.ID, most)
+	scan := func(row scanner, p *SiteOfProperty) error { return row.Scan(&p.ID, &p.Site) }
+	return all(ctx, s.overview, scan, "SELECT id, site FROM properties WHERE site >= $1 AND (site > $1 OR id > $2) ORDER BY site, id LIMIT $3",
+		after.Site, after.ID, most)
 }

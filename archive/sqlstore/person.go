@@ -20,9 +20,8 @@ type Person struct {
 
 const personColumns = "id, account_id, email, created_at"
 
-func scanPerson(row scanner) (p Person, err error) {
-	err = row.Scan(&p.ID, &p.AccountID, &p.Email, instant{&p.CreatedAt})
-	return p, err
+func scanPerson(row scanner, p *Person) error {
+	return row.Scan(&p.ID, &p.AccountID, &p.Email, instant{&p.CreatedAt})
 }
 
 // AddPerson adds a person to an account, and to any number of workspaces. If a bare workspace name is ambiguous, the account's own

@@ -32,15 +32,15 @@ const (
 	mayMean = "(p.id = $1 OR p.host = $1 OR p.site = $2 OR p.slug = $2)"
 )
 
-func scanProperty(row scanner) (p Property, err error) {
+func scanProperty(row scanner, p *Property) error {
 	c := &p.Connection
 	var first, last *int32
-	err = row.Scan(&p.ID, &p.WorkspaceID, &c.ID, &c.Revision, &c.Healthy, &c.Note, &p.Site, &p.Host, &p.Type,
+	err := row.Scan(&p.ID, &p.WorkspaceID, &c.ID, &c.Revision, &c.Healthy, &c.Note, &p.Site, &p.Host, &p.Type,
 		&p.DisplayName, &p.Slug, &p.PermissionLevel, &p.Starred, &p.Archived, &p.AccessNote, instant{&p.CreatedAt}, &first, &last)
 	if first != nil && last != nil {
 		p.History = &policy.DayRange{First: *first, Last: *last}
 	}
-	return p, err
+	return err
 }
 
 func (p Property) change(action string) change {

@@ -38,12 +38,12 @@ type joined struct {
 func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
 
 // all returns every row of the result; an empty slice if there is none.
-func all[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+func all[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) ([]T, error) {
 	return allWithin(ctx, readLimit, q, scan, query, args...)
 }
 
 // allWithin is all with another timeout.
-func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan func(scanner) (T, error), query string,
+func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan func(scanner, *T) error, query string,
 	args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -58,9 +58,8 @@ func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan 
 	}
 	values := []T{}
 	for rows.Next() && err == nil {
-		var v T
-		v, err = scan(rows)
-		values = append(values, v)
+		values = append(values, *new(T))
+		err = scan(rows, &values[len(values)-1])
 	}
 	if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan 
 }
 
 // one returns the first row of the result, or sql.ErrNoRows.
-func one[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+func one[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) (T, error) {
 	var zero T
 	values, err := all(ctx, q, scan, query, args...)
 	if err != nil {
@@ -82,10 +81,7 @@ func one[T any](ctx context.Context, q querier, scan func(scanner) (T, error), q
 }
 
 // scalar scans a row of one column.
-func scalar[T any](row scanner) (v T, err error) {
-	err = row.Scan(&v)
-	return v, err
-}
+func scalar[T any](row scanner, v *T) error { return row.Scan(v) }
 
 // write is transact for an administrative change: it also records the change in the audit log, advances the Edition and the Generation,
 // and removes old entries of the log.

@@ -14,10 +14,7 @@ type RemovedProperty struct {
 // RemovedProperties lists the removed properties that have not been forgotten yet, oldest first.
 func (s *Store) RemovedProperties(ctx context.Context) (_ []RemovedProperty, err error) {
 	defer wrap(&err, "list the removed properties")
-	scan := func(row scanner) (p RemovedProperty, err error) {
-		err = row.Scan(&p.ID, instant{&p.RemovedAt})
-		return p, err
-	}
+	scan := func(row scanner, p *RemovedProperty) error { return row.Scan(&p.ID, instant{&p.RemovedAt}) }
 	return all(ctx, s.overview, scan, "SELECT id, removed_at FROM removed_properties ORDER BY removed_at, id")
 }
 

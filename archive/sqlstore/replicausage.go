@@ -18,14 +18,14 @@ const (
 		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
 )
 
-func scanReplicaUsage(row scanner) (u policy.ReplicaUsage, err error) {
-	err = row.Scan(&u.Replica, &u.Used.AccountID, &u.Used.Hour, &u.Used.Day, &u.Used.InHour, &u.Used.InDay, &u.Used.Calls, &u.Used.Returned,
+func scanReplicaUsage(row scanner, u *policy.ReplicaUsage) error {
+	err := row.Scan(&u.Replica, &u.Used.AccountID, &u.Used.Hour, &u.Used.Day, &u.Used.InHour, &u.Used.InDay, &u.Used.Calls, &u.Used.Returned,
 		&u.Local.InHour, &u.Local.InDay, &u.Local.Calls, &u.Local.Returned, &u.Seen.InHour, &u.Seen.InDay, &u.Seen.Calls,
 		&u.PerHour, &u.PerDay, &u.CallsPerDay)
 	for _, c := range []*policy.UsageCount{&u.Local, &u.Seen} {
 		c.AccountID, c.Hour, c.Day = u.Used.AccountID, u.Used.Hour, u.Used.Day
 	}
-	return u, err
+	return err
 }
 
 // SaveReplicaUsage implements policy.ReplicaStore.

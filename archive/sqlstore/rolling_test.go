@@ -39,10 +39,11 @@ func testRollingUpdate(t *testing.T, f *fixture) {
 	wantBefore := func(label string, urls ...string) {
 		t.Helper()
 		folded := translate.FoldCoverage(label)
-		found := value(all(f.ctx, f.changes, func(row scanner) (string, error) {
+		found := value(all(f.ctx, f.changes, func(row scanner, found *string) error {
 			var url sql.RawBytes
 			err := row.Scan(&url)
-			return string(url), err
+			*found = string(url)
+			return err
 		}, findBefore, folded))(t)
 		equal(t, found, urls)
 		equal(t, value(one(f.ctx, f.changes, scalar[int], totalBefore, folded))(t), len(urls))

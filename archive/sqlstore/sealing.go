@@ -116,9 +116,8 @@ type credentials struct {
 
 // eachCredentials calls do with the sealed credentials of all connections, in batches by id.
 func (s *Store) eachCredentials(ctx context.Context, do func([]credentials) error) error {
-	scan := func(row scanner) (c credentials, err error) {
-		c.Connection, err = scanConnection(joined{row, []any{&c.sealed}})
-		return c, err
+	scan := func(row scanner, c *credentials) error {
+		return scanConnection(joined{row, []any{&c.sealed}}, &c.Connection)
 	}
 	after := ""
 	for {

@@ -15,20 +15,19 @@ const (
 	selectPageGroups = "SELECT id, name, rules, created_at FROM page_groups WHERE property_id = $1 ORDER BY place"
 )
 
-func scanBrandTerm(row scanner) (t translate.BrandTerm, err error) {
-	err = row.Scan(&t.ID, &t.Term, &t.MatchType, instant{&t.CreatedAt})
-	return t, err
+func scanBrandTerm(row scanner, t *translate.BrandTerm) error {
+	return row.Scan(&t.ID, &t.Term, &t.MatchType, instant{&t.CreatedAt})
 }
 
-func scanPageGroup(row scanner) (g translate.PageGroup, err error) {
+func scanPageGroup(row scanner, g *translate.PageGroup) error {
 	var rules []byte
 	if err := row.Scan(&g.ID, &g.Name, &rules, instant{&g.CreatedAt}); err != nil {
-		return g, err
+		return err
 	}
 	if err := json.Unmarshal(rules, &g.Rules); err != nil {
-		return g, fmt.Errorf("stored rules of page group %s: %w", g.ID, err)
+		return fmt.Errorf("stored rules of page group %s: %w", g.ID, err)
 	}
-	return g, nil
+	return nil
 }
 
 // BrandTerms returns the brand terms of a property in the order in which they were set.

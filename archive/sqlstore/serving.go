@@ -40,17 +40,17 @@ type hashedKey struct {
 	key  policy.Key
 }
 
-func scanHashedKey(row scanner) (h hashedKey, err error) {
+func scanHashedKey(row scanner, h *hashedKey) error {
 	var hash []byte
 	var scopes, from string
 	var workspaceID, workspaceName *string
 	var expires, revoked *time.Time
 	var until *translate.Date
 	k := &h.key
-	err = row.Scan(&hash, &k.ID, &scopes, &workspaceID, &workspaceName, &from, optionalInstant{&expires}, optionalInstant{&revoked}, &k.PersonID,
+	err := row.Scan(&hash, &k.ID, &scopes, &workspaceID, &workspaceName, &from, optionalInstant{&expires}, optionalInstant{&revoked}, &k.PersonID,
 		&k.AccountID, &k.PlanName, &until)
 	if err != nil {
-		return h, err
+		return err
 	}
 	copy(h.hash[:], hash)
 	if workspaceID != nil && workspaceName != nil {
@@ -67,7 +67,7 @@ func scanHashedKey(row scanner) (h hashedKey, err error) {
 		k.PlanEnd = (*until + 1).Time()
 	}
 	k.Scopes, k.From = policy.KnownScopes(strings.Fields(scopes)), policy.StoredAddresses(from)
-	return h, nil
+	return nil
 }
 
 // FindKeys implements policy.Directory. A scope that this version does not know grants nothing, and does not make the query fail for
@@ -94,11 +94,11 @@ const selectKeyHashes = "SELECT hash FROM api_keys LIMIT $1"
 // KeyHashes implements policy.Directory.
 func (s *Store) KeyHashes(ctx context.Context, limit int) (_ []policy.Hash, err error) {
 	defer wrap(&err, "list the hashes of API keys")
-	scan := func(row scanner) (hash policy.Hash, err error) {
+	scan := func(row scanner, hash *policy.Hash) error {
 		var raw []byte
-		err = row.Scan(&raw)
+		err := row.Scan(&raw)
 		copy(hash[:], raw)
-		return hash, err
+		return err
 	}
 	return all(ctx, s.keys, scan, selectKeyHashes, limit)
 }
@@ -127,9 +127,11 @@ const (
 // FindProperties implements policy.Directory. An ID or a Host is matched case-insensitively, a Site or a Slug as written.
 // Archived properties are included.
 func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]policy.Property, error) {
-	scan := func(row scanner) (policy.Property, error) {
-		p, err := scanProperty(row)
-		return p.Property, err
+	scan := func(row scanner, found *policy.Property) error {
+		var p Property
+		err := scanProperty(row, &p)
+		*found = p.Property
+		return err
 	}
 	properties, err := all(ctx, s.properties, scan, findReachable, strings.ToLower(reference), reference, personID, workspaceID)
 	if err != nil {

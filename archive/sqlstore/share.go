@@ -65,9 +65,8 @@ type Share struct {
 // PropertyShares lists the shares of all properties, by property and then by age of the workspace.
 func (s *Store) PropertyShares(ctx context.Context) (_ []Share, err error) {
 	defer wrap(&err, "list the shares of properties")
-	scan := func(row scanner) (share Share, err error) {
-		share.Workspace, err = scanWorkspace(joined{row, []any{&share.PropertyID}})
-		return share, err
+	scan := func(row scanner, share *Share) error {
+		return scanWorkspace(joined{row, []any{&share.PropertyID}}, &share.Workspace)
 	}
 	return all(ctx, s.overview, scan, "SELECT "+workspaceColumns+", s.property_id"+fromWorkspaces+
 		"JOIN property_shares s ON s.workspace_id = w.id ORDER BY s.property_id, w.created_at, w.id")

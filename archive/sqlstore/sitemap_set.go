@@ -44,17 +44,15 @@ type numberedSitemap struct {
 	path    []byte
 }
 
-func scanSitemap(row scanner) (m numberedSitemap, err error) {
-	err = row.Scan(&m.sitemap, &m.path)
-	return m, err
+func scanSitemap(row scanner, m *numberedSitemap) error {
+	return row.Scan(&m.sitemap, &m.path)
 }
 
 // A setMember is a sitemap in a set.
 type setMember struct{ set, sitemap int32 }
 
-func scanMember(row scanner) (m setMember, err error) {
-	err = row.Scan(&m.set, &m.sitemap)
-	return m, err
+func scanMember(row scanner, m *setMember) error {
+	return row.Scan(&m.set, &m.sitemap)
 }
 
 const (
@@ -153,10 +151,7 @@ func readSetPaths(ctx context.Context, q querier, number int32) (map[int32][]str
 		set  int32
 		path string
 	}
-	members, err := all(ctx, q, func(row scanner) (m member, err error) {
-		err = row.Scan(&m.set, &m.path)
-		return m, err
-	}, selectSetPaths, number)
+	members, err := all(ctx, q, func(row scanner, m *member) error { return row.Scan(&m.set, &m.path) }, selectSetPaths, number)
 	paths := map[int32][]string{}
 	for _, m := range members {
 		paths[m.set] = append(paths[m.set], m.path)

@@ -111,10 +111,8 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 			id, parent, unused int
 			detail             string
 		}
-		plan := value(all(f.ctx, f.changes, func(row scanner) (s step, err error) {
-			err = row.Scan(&s.id, &s.parent, &s.unused, &s.detail)
-			return s, err
-		}, "EXPLAIN QUERY PLAN "+query.text, query.args...))(t)
+		scan := func(row scanner, s *step) error { return row.Scan(&s.id, &s.parent, &s.unused, &s.detail) }
+		plan := value(all(f.ctx, f.changes, scan, "EXPLAIN QUERY PLAN "+query.text, query.args...))(t)
 		searches := 0
 		for _, s := range plan {
 			if strings.HasPrefix(s.detail, "SEARCH ") {
@@ -144,10 +142,9 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 
 func TestKeyHashesReadAnIndexOnly(t *testing.T) {
 	f := newFixture(t, "sqlite::memory:")
-	plan := value(all(f.ctx, f.changes, func(row scanner) (detail string, err error) {
+	plan := value(all(f.ctx, f.changes, func(row scanner, detail *string) error {
 		var id, parent, unused int
-		err = row.Scan(&id, &parent, &unused, &detail)
-		return detail, err
+		return row.Scan(&id, &parent, &unused, detail)
 	}, "EXPLAIN QUERY PLAN "+selectKeyHashes, 1))(t)
 	if len(plan) != 1 || !strings.Contains(plan[0], "USING COVERING INDEX") {
 		t.Errorf("the plan is %q", plan)

@@ -17,11 +17,11 @@ type StatusLook struct {
 
 // StatusLook returns the last saved look; false if there is none, or if the schema is too old to have one.
 func (s *Store) StatusLook(ctx context.Context) (StatusLook, bool, error) {
-	look, err := one(ctx, s.overview, func(row scanner) (l StatusLook, err error) {
+	look, err := one(ctx, s.overview, func(row scanner, l *StatusLook) error {
 		var counts string
-		err = row.Scan(instant{&l.At}, &counts)
+		err := row.Scan(instant{&l.At}, &counts)
 		l.Counts = []byte(counts)
-		return l, err
+		return err
 	}, "SELECT looked_at, counts FROM status_look")
 	if errors.Is(err, sql.ErrNoRows) || isUnknownTable(err) {
 		return StatusLook{}, false, nil

@@ -10,9 +10,8 @@ import (
 
 var _ policy.UsageStore = (*Store)(nil)
 
-func scanUsage(row scanner) (u policy.UsageCount, err error) {
-	err = row.Scan(&u.AccountID, &u.Hour, &u.Day, &u.InHour, &u.InDay, &u.Calls)
-	return u, err
+func scanUsage(row scanner, u *policy.UsageCount) error {
+	return row.Scan(&u.AccountID, &u.Hour, &u.Day, &u.InHour, &u.InDay, &u.Calls)
 }
 
 // SaveUsage implements policy.UsageStore. It replaces the usage of the accounts in counts, in one transaction, and skips accounts that

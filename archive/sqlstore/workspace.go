@@ -23,9 +23,8 @@ const (
 	selectWorkspaces = "SELECT " + workspaceColumns + fromWorkspaces
 )
 
-func scanWorkspace(row scanner) (w Workspace, err error) {
-	err = row.Scan(&w.ID, &w.AccountID, &w.AccountName, &w.Name, instant{&w.CreatedAt})
-	return w, err
+func scanWorkspace(row scanner, w *Workspace) error {
+	return row.Scan(&w.ID, &w.AccountID, &w.AccountName, &w.Name, instant{&w.CreatedAt})
 }
 
 func (w Workspace) candidate() candidate {
