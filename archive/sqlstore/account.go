@@ -47,7 +47,7 @@ func (s *Store) AddAccount(ctx context.Context, name, plan string, until *transl
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		return a.change("account.add"), insert(ctx, tx, &ExistsError{"account", name},
 			"INSERT INTO accounts ("+accountColumns+") VALUES ($1, $2, $3, $4, $5)",
-			a.ID, a.Name, a.Plan, optionalDay(until), a.CreatedAt.UnixMilli())
+			a.ID, a.Name, a.Plan, a.Until, a.CreatedAt.UnixMilli())
 	})
 	return a, err
 }
@@ -65,7 +65,7 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 		}
 		changed, err = one(ctx, tx, scanAccount,
 			"UPDATE accounts SET plan = $1, until_day = $2 WHERE id = $3 RETURNING "+accountColumns,
-			plan, optionalDay(until), a.ID)
+			plan, until, a.ID)
 		return changed.change("account.plan"), err
 	})
 	return changed, err
@@ -83,14 +83,8 @@ func (s *Store) Account(ctx context.Context, reference string) (Account, error) 
 }
 
 func findAccount(ctx context.Context, q querier, reference string) (Account, error) {
-	a, err := one(ctx, q, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id = $1 OR name = $1", reference)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Account{}, &NotFoundError{"account", reference}
-	}
-	if err != nil {
-		return Account{}, fmt.Errorf("find account %q: %w", reference, err)
-	}
-	return a, nil
+	return find(ctx, q, scanAccount, &NotFoundError{"account", reference},
+		"SELECT "+accountColumns+" FROM accounts WHERE id = $1 OR name = $1", reference)
 }
 
 func checkPlan(plan string) error {
@@ -98,12 +92,4 @@ func checkPlan(plan string) error {
 		return &InputError{"plan", fmt.Sprintf("%q must be 1 to %d lower-case letters, digits, - and _", plan, maxPlanName)}
 	}
 	return nil
-}
-
-// optionalDay is the stored form of an optional day.
-func optionalDay(d *translate.Date) any {
-	if d == nil {
-		return nil
-	}
-	return int64(*d)
 }

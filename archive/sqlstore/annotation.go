@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,7 +46,7 @@ func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO annotations (id, property_id, day, title, note, color, created_at)"+
 			" VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			a.ID, p.ID, int64(a.Date), a.Title, a.Note, a.Color, a.CreatedAt.UnixMilli())
+			a.ID, p.ID, a.Date, a.Title, a.Note, a.Color, a.CreatedAt.UnixMilli())
 		return a.change("annotation.add", p.WorkspaceID, p.Site), err
 	})
 	return a, err
@@ -64,23 +63,21 @@ func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *tr
 	if to != nil {
 		last = *to
 	}
-	return all(ctx, s.annotations, scanAnnotation, selectAnnotations, propertyID, int64(first), int64(last))
+	return all(ctx, s.annotations, scanAnnotation, selectAnnotations, propertyID, first, last)
 }
 
 // RemoveAnnotation removes an annotation by its id.
 func (s *Store) RemoveAnnotation(ctx context.Context, id string) (err error) {
 	defer wrap(&err, "remove annotation %q", id)
 	return s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		removed, err := one(ctx, tx, func(row scanner, c *change) error {
+		removed, err := find(ctx, tx, func(row scanner, c *change) error {
 			var workspace, site string
 			a := Annotation{ID: id}
 			err := row.Scan(&workspace, &site, &a.Date, &a.Title)
 			*c = a.change("annotation.remove", workspace, site)
 			return err
-		}, "SELECT p.workspace_id, p.site, a.day, a.title FROM annotations a JOIN properties p ON p.id = a.property_id WHERE a.id = $1", id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return change{}, &NotFoundError{"annotation", id}
-		}
+		}, &NotFoundError{"annotation", id},
+			"SELECT p.workspace_id, p.site, a.day, a.title FROM annotations a JOIN properties p ON p.id = a.property_id WHERE a.id = $1", id)
 		if err != nil {
 			return change{}, err
 		}

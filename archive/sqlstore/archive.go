@@ -83,7 +83,7 @@ func writeArchiveState(ctx context.Context, tx *sql.Tx, a ArchiveState) error {
 		" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
 		" gaps = excluded.gaps, collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
 		" note = excluded.note",
-		a.PropertyID, optionalDay(a.First), optionalDay(a.Last), gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
+		a.PropertyID, a.First, a.Last, gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
 		a.Failures, cleanNote(a.Note))
 	if isForeignKeyViolation(err) {
 		return &NotFoundError{"property", a.PropertyID}

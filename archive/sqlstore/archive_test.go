@@ -128,7 +128,7 @@ func testArchiveState(t *testing.T, f *fixture) {
 	equal(t, got.Note, "not \uFFFD text")
 	equal(t, f.Generation(), generation)
 	equal(t, value(f.Edition(f.ctx))(t), edition) // the days are the same
-	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "unknown"}); !errors.Is(err, ErrNotFound) {
+	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "unknown"}); !errors.As(err, new(*NotFoundError)) {
 		t.Error("the state of a property that does not exist is kept")
 	}
 }
@@ -145,7 +145,7 @@ func testRecordArchiveChange(t *testing.T, f *fixture) {
 	equal(t, []string{e.Action, e.Subject, string(e.Details)},
 		[]string{"archive.import", site.ID, `{"connection":"` + site.Connection.ID + `","replace":true,"site":"sc-domain:a.example"}`})
 	recorded := f.audited(AuditFilter{})
-	if err := f.RecordArchiveChange(f.ctx, ArchiveState{PropertyID: "unknown"}, "archive.import", nil); !errors.Is(err, ErrNotFound) {
+	if err := f.RecordArchiveChange(f.ctx, ArchiveState{PropertyID: "unknown"}, "archive.import", nil); !errors.As(err, new(*NotFoundError)) {
 		t.Error("the state of a property that does not exist is kept")
 	}
 	equal(t, f.audited(AuditFilter{}), recorded)

@@ -42,6 +42,10 @@ func scanConnection(row scanner, c *Connection) error {
 		&c.Revision, &c.Healthy, &c.Note, instant{&c.CreatedAt})
 }
 
+func (c Connection) levels() levels {
+	return levels{{c.AccountID, c.AccountName}, {c.WorkspaceID, c.WorkspaceName}, {c.ID, c.Name}}
+}
+
 func (c Connection) change(action string) change {
 	return change{action: action, subject: c.ID, account: c.AccountID,
 		details: details{"name": c.Name, "workspace": c.WorkspaceName, "identity": c.Identity, "revision": c.Revision}}
@@ -150,14 +154,7 @@ func findConnection(ctx context.Context, q querier, reference string) (Connectio
 	if err != nil {
 		return Connection{}, fmt.Errorf("find connection %q: %w", reference, err)
 	}
-	candidates := make([]candidate, len(connections))
-	byID := make(map[string]Connection, len(connections))
-	for i, c := range connections {
-		candidates[i] = candidate{{c.AccountID, c.AccountName}, {c.WorkspaceID, c.WorkspaceName}, {c.ID, c.Name}}
-		byID[c.ID] = c
-	}
-	id, err := pick("connection", reference, candidates, nil)
-	return byID[id], err
+	return pick("connection", reference, connections, func(Connection) bool { return false })
 }
 
 // SetConnectionHealth records why the upstream refuses a revision of a connection's credentials, or with an empty note that it accepts

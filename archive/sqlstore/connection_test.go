@@ -219,7 +219,7 @@ func testRemoveWhileCredentialsChange(t *testing.T, f *fixture) {
 		for _, s := range stores {
 			changes.Go(func() {
 				for range 5 {
-					if _, err := s.ReplaceCredentials(f.ctx, c.ID, serviceAccountJSON); err != nil && !errors.Is(err, ErrNotFound) {
+					if _, err := s.ReplaceCredentials(f.ctx, c.ID, serviceAccountJSON); err != nil && !errors.As(err, new(*NotFoundError)) {
 						t.Error(err)
 					}
 				}

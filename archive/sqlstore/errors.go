@@ -9,8 +9,6 @@ import (
 )
 
 var (
-	// ErrNotFound matches every NotFoundError in errors.Is.
-	ErrNotFound = errors.New("not found")
 	// ErrNoSecretKey: the store was opened without a key, so credentials can be neither stored nor read. The remedy depends on
 	// whether there are credentials already; the errors that match it explain it.
 	ErrNoSecretKey = errors.New("no secret key")
@@ -74,16 +72,13 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string { return e.Field + ": " + e.Reason }
 
-// A NotFoundError is an id or a name that does not exist. It matches ErrNotFound.
+// A NotFoundError is an id or a name that does not exist.
 type NotFoundError struct {
 	Kind      string // such as "workspace"
 	Reference string // as the caller wrote it
 }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no %s %q", e.Kind, e.Reference) }
-
-// Is reports whether target is ErrNotFound.
-func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
 // An AmbiguousError is a name that matches several things, and lists them.
 type AmbiguousError struct {

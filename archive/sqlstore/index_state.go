@@ -55,14 +55,11 @@ func readIndexState(ctx context.Context, q querier, propertyID string) (IndexSta
 // and PublishInspections save the other fields. Generation stays the same.
 func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) (err error) {
 	defer wrap(&err, "save the state of the coverage of property %s", i.PropertyID)
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
 	if err := s.openIndex(ctx, i.PropertyID); err != nil {
 		return err
 	}
-	_, err = s.changes.ExecContext(ctx, "UPDATE index_states SET inspected_at = $1, rests_until = $2, failures = $3, note = $4"+
+	return s.execute(ctx, "UPDATE index_states SET inspected_at = $1, rests_until = $2, failures = $3, note = $4"+
 		" WHERE property_id = $5", optionalMillis(i.InspectedAt), optionalMillis(i.CooldownUntil), i.Failures, cleanNote(i.Note), i.PropertyID)
-	return err
 }
 
 // openIndex assigns a number to a property that has none.

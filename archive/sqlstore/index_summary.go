@@ -81,13 +81,10 @@ const (
 // SaveIndexDay records the counts of a property's URLs on a day for which this store published nothing.
 func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay) (err error) {
 	defer wrap(&err, "save the coverage of property %s on %s", propertyID, d.Date)
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
 	if err := s.openIndex(ctx, propertyID); err != nil {
 		return err
 	}
-	_, err = s.changes.ExecContext(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
-	return err
+	return s.execute(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
 }
 
 const (

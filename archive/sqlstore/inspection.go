@@ -59,11 +59,9 @@ func (s *Store) StageInspection(ctx context.Context, propertyID string, i Inspec
 	if i.Bucket == 0 {
 		return &InputError{"bucket", "it is missing"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
 	label, err := s.coverageLabel(ctx, i.CoverageState)
 	if err == nil {
-		_, err = s.changes.ExecContext(ctx, stageInspection, i.Bucket, label, cleanNote(i.Verdict), seconds(i.LastCrawl), i.At.Unix(),
+		err = s.execute(ctx, stageInspection, i.Bucket, label, cleanNote(i.Verdict), seconds(i.LastCrawl), i.At.Unix(),
 			propertyID, []byte(i.URL))
 	}
 	if err != nil {

@@ -57,11 +57,7 @@ func scanKey(row scanner, k *APIKey) error {
 }
 
 func findKey(ctx context.Context, tx *sql.Tx, id string) (APIKey, error) {
-	k, err := one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return k, &NotFoundError{"key", id}
-	}
-	return k, err
+	return find(ctx, tx, scanKey, &NotFoundError{"key", id}, selectKeys+"WHERE k.id = $1", id)
 }
 
 // CreateKey stores a key. It returns a KeyLimitError if the person's account already has limit(plan) keys that are neither revoked nor
@@ -103,14 +99,11 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 }
 
 // lockAccount returns an account, and locks its row until the end of the transaction, which serializes the creation, rotation and
-// revocation of its keys, and the changes that lock several rows below it.
+// revocation of its keys, and the changes that lock several rows below it. It may have been removed meanwhile.
 func lockAccount(ctx context.Context, tx *sql.Tx, id string) (Account, error) {
 	// SQLite has no FOR UPDATE; an update locks the row in both databases.
-	a, err := one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, id)
-	if errors.Is(err, sql.ErrNoRows) { // it has been removed meanwhile
-		return a, &NotFoundError{"account", id}
-	}
-	return a, err
+	return find(ctx, tx, scanAccount, &NotFoundError{"account", id},
+		"UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, id)
 }
 
 // checkKeyLimit locks the account, and counts its working keys.

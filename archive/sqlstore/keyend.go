@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 
 	"sara/policy"
@@ -43,11 +42,8 @@ func lockKey(ctx context.Context, tx *sql.Tx, id string) (Person, error) {
 }
 
 func personOfKey(ctx context.Context, q querier, id string) (Person, error) {
-	p, err := one(ctx, q, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = (SELECT person_id FROM api_keys WHERE id = $1)", id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return p, &NotFoundError{"key", id}
-	}
-	return p, err
+	return find(ctx, q, scanPerson, &NotFoundError{"key", id},
+		"SELECT "+personColumns+" FROM people WHERE id = (SELECT person_id FROM api_keys WHERE id = $1)", id)
 }
 
 // endKey sets the time at which a key ends, unless it already ends earlier; then changed is false.

@@ -76,7 +76,7 @@ func testRemoveWhileKeysChange(t *testing.T, f *fixture) {
 		change := func(do func(s *Store) error) {
 			for _, s := range stores {
 				changes.Go(func() {
-					if err := do(s); err != nil && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ConflictError)) {
+					if err := do(s); err != nil && !errors.As(err, new(*NotFoundError)) && !errors.As(err, new(*ConflictError)) {
 						t.Error(err)
 					}
 				})

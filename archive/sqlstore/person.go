@@ -118,7 +118,7 @@ func findOwnWorkspace(ctx context.Context, q querier, p Person, reference string
 		return Workspace{}, err
 	}
 	w, err := pickWorkspace(reference, own, p.AccountID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.As(err, new(*NotFoundError)) {
 		return Workspace{}, &NotFoundError{"workspace of " + p.Email, reference}
 	}
 	return w, err
@@ -142,15 +142,8 @@ func (s *Store) Person(ctx context.Context, reference string) (Person, error) {
 }
 
 func findPerson(ctx context.Context, q querier, reference string) (Person, error) {
-	p, err := one(ctx, q, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = $1 OR email = $1",
-		strings.ToLower(reference))
-	if errors.Is(err, sql.ErrNoRows) {
-		return Person{}, &NotFoundError{"person", reference}
-	}
-	if err != nil {
-		return Person{}, fmt.Errorf("find person %q: %w", reference, err)
-	}
-	return p, nil
+	return find(ctx, q, scanPerson, &NotFoundError{"person", reference},
+		"SELECT "+personColumns+" FROM people WHERE id = $1 OR email = $1", strings.ToLower(reference))
 }
 
 // cleanEmail validates a bare e-mail address, and returns it in lower case.

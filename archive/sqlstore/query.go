@@ -80,6 +80,18 @@ func one[T any](ctx context.Context, q querier, scan func(scanner, *T) error, qu
 	return values[0], nil
 }
 
+// find is one for a row that must exist: without it, the error is missing.
+func find[T any](ctx context.Context, q querier, scan func(scanner, *T) error, missing *NotFoundError, query string, args ...any) (T, error) {
+	v, err := one(ctx, q, scan, query, args...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return v, missing
+	}
+	if err != nil {
+		err = fmt.Errorf("find %s %q: %w", missing.Kind, missing.Reference, err)
+	}
+	return v, err
+}
+
 // scalar scans a row of one column.
 func scalar[T any](row scanner, v *T) error { return row.Scan(v) }
 
@@ -116,6 +128,14 @@ func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ct
 func nextEdition(ctx context.Context, tx *sql.Tx) (err error) {
 	defer wrap(&err, "advance the edition")
 	_, err = tx.ExecContext(ctx, "UPDATE edition SET changes = changes + 1")
+	return err
+}
+
+// execute runs a statement that changes nothing that is cached or audited.
+func (s *Store) execute(ctx context.Context, query string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	_, err := s.changes.ExecContext(ctx, query, args...)
 	return err
 }
 

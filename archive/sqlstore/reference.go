@@ -12,26 +12,24 @@ import (
 // level is one step of a full name, such as the account in ACCOUNT/WORKSPACE. Names contain no slash.
 type level struct{ id, name string }
 
-// candidate is something that a reference may match: its levels, from the outermost down to itself.
-type candidate []level
+// levels are the full name of a thing, from the outermost level down to the thing itself.
+type levels []level
 
-func (c candidate) id() string { return c[len(c)-1].id }
-
-func (c candidate) fullName() string {
-	names := make([]string, len(c))
-	for i, l := range c {
-		names[i] = l.name
+func (l levels) fullName() string {
+	names := make([]string, len(l))
+	for i, at := range l {
+		names[i] = at.name
 	}
 	return strings.Join(names, "/")
 }
 
-// matches reports whether the parts of a reference, each an id or a name, are the innermost levels of c.
-func (c candidate) matches(parts []string) bool {
-	if len(parts) > len(c) {
+// matches reports whether the parts of a reference, each an id or a name, are the innermost ones of l.
+func (l levels) matches(parts []string) bool {
+	if len(parts) > len(l) {
 		return false
 	}
 	for i, part := range parts {
-		if l := c[len(c)-len(parts)+i]; part != l.id && part != l.name {
+		if at := l[len(l)-len(parts)+i]; part != at.id && part != at.name {
 			return false
 		}
 	}
@@ -41,34 +39,34 @@ func (c candidate) matches(parts []string) bool {
 // lastPart returns the last part of a reference: NAME of ACCOUNT/NAME.
 func lastPart(reference string) string { return reference[strings.LastIndexByte(reference, '/')+1:] }
 
-// pick returns the ID of the only candidate that matches the reference or, if several match, of the only preferred one. prefer may be
-// nil.
-func pick(kind, reference string, candidates []candidate, prefer func(candidate) bool) (string, error) {
+// pick returns the only one of all that the reference matches or, if it matches several, the only preferred one.
+func pick[T interface{ levels() levels }](kind, reference string, all []T, prefer func(T) bool) (none T, err error) {
 	parts := strings.Split(reference, "/")
-	var matching, preferred []candidate
-	for _, c := range candidates {
-		if !c.matches(parts) {
+	var matching, preferred []T
+	for _, v := range all {
+		if !v.levels().matches(parts) {
 			continue
 		}
-		matching = append(matching, c)
-		if prefer != nil && prefer(c) {
-			preferred = append(preferred, c)
+		matching = append(matching, v)
+		if prefer(v) {
+			preferred = append(preferred, v)
 		}
 	}
 	if len(preferred) == 1 {
-		return preferred[0].id(), nil
+		return preferred[0], nil
 	}
 	switch len(matching) {
 	case 0:
-		return "", &NotFoundError{kind, reference}
+		return none, &NotFoundError{kind, reference}
 	case 1:
-		return matching[0].id(), nil
+		return matching[0], nil
 	}
 	ambiguous := &AmbiguousError{Kind: kind, Reference: reference}
-	for _, c := range matching {
-		ambiguous.Candidates = append(ambiguous.Candidates, Candidate{c.id(), c.fullName()})
+	for _, v := range matching {
+		l := v.levels()
+		ambiguous.Candidates = append(ambiguous.Candidates, Candidate{l[len(l)-1].id, l.fullName()})
 	}
-	return "", ambiguous
+	return none, ambiguous
 }
 
 // Limits of texts, in characters.

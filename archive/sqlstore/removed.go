@@ -21,8 +21,5 @@ func (s *Store) RemovedProperties(ctx context.Context) (_ []RemovedProperty, err
 // ForgetRemoved forgets a removed property whose history has been deleted from the archive.
 func (s *Store) ForgetRemoved(ctx context.Context, id string) (err error) {
 	defer wrap(&err, "forget removed property %s", id)
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
-	_, err = affected(ctx, s.changes, "DELETE FROM removed_properties WHERE id = $1", id)
-	return err
+	return s.execute(ctx, "DELETE FROM removed_properties WHERE id = $1", id)
 }

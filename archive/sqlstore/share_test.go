@@ -111,7 +111,7 @@ func testMoveWhileRemoving(t *testing.T, f *fixture) {
 		_, err := f.MoveProperty(f.ctx, p.ID, "next", "")
 		removal.Wait()
 		_, findErr := f.Property(f.ctx, p.ID)
-		if err != nil && !errors.Is(err, ErrNotFound) || (err == nil) != (findErr == nil) {
+		if err != nil && !errors.As(err, new(*NotFoundError)) || (err == nil) != (findErr == nil) {
 			t.Fatalf("%s: the move returned %v, and the property is found with %v", name, err, findErr)
 		}
 	}

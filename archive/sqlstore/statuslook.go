@@ -35,9 +35,6 @@ func (s *Store) StatusLook(ctx context.Context) (StatusLook, bool, error) {
 // SaveStatusLook replaces the last look. Neither Edition nor Generation changes, because nothing that is served does.
 func (s *Store) SaveStatusLook(ctx context.Context, look StatusLook) (err error) {
 	defer wrap(&err, "save a look at the status")
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
-	_, err = s.changes.ExecContext(ctx, "INSERT INTO status_look (id, looked_at, counts) VALUES (1, $1, $2)"+
+	return s.execute(ctx, "INSERT INTO status_look (id, looked_at, counts) VALUES (1, $1, $2)"+
 		" ON CONFLICT (id) DO UPDATE SET looked_at = excluded.looked_at, counts = excluded.counts", look.At.UnixMilli(), string(look.Counts))
-	return err
 }

@@ -27,9 +27,7 @@ func scanWorkspace(row scanner, w *Workspace) error {
 	return row.Scan(&w.ID, &w.AccountID, &w.AccountName, &w.Name, instant{&w.CreatedAt})
 }
 
-func (w Workspace) candidate() candidate {
-	return candidate{{w.AccountID, w.AccountName}, {w.ID, w.Name}}
-}
+func (w Workspace) levels() levels { return levels{{w.AccountID, w.AccountName}, {w.ID, w.Name}} }
 
 func (w Workspace) change(action string) change {
 	return change{action: action, subject: w.ID, account: w.AccountID, details: details{"name": w.Name}}
@@ -82,12 +80,5 @@ func findWorkspace(ctx context.Context, q querier, reference, homeID string) (Wo
 }
 
 func pickWorkspace(reference string, workspaces []Workspace, homeID string) (Workspace, error) {
-	candidates := make([]candidate, len(workspaces))
-	byID := make(map[string]Workspace, len(workspaces))
-	for i, w := range workspaces {
-		candidates[i] = w.candidate()
-		byID[w.ID] = w
-	}
-	id, err := pick("workspace", reference, candidates, func(c candidate) bool { return c[0].id == homeID })
-	return byID[id], err
+	return pick("workspace", reference, workspaces, func(w Workspace) bool { return w.AccountID == homeID })
 }
