@@ -122,18 +122,11 @@ func firstKept(con *console.Console, months int) (translate.Date, error) {
 	return collector.FirstKept(calendar.Anchor(con.Now()), months, collector.DefaultGraceDays), nil
 }
 
-type accountList struct {
-	storeFlags
-	console.Output
-}
+type accountList struct{ recordFlags }
 
 func (c *accountList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]accountRecord, error) {
 		accounts, err := store.Accounts(ctx)
-		if err != nil {
-			return err
-		}
-		return console.List(con, c.Output, console.Each(accounts, recordOfAccount), "there is no account yet: add one, which has a plan.",
-			console.CommandLine("account", "add", "NAME", "--plan", "pro"))
-	})
+		return console.Each(accounts, recordOfAccount), err
+	}, "there is no account yet: add one, which has a plan.", console.CommandLine("account", "add", "NAME", "--plan", "pro"))
 }

@@ -32,8 +32,7 @@ func recordOfAnnotation(a sqlstore.Annotation) annotationRecord {
 }
 
 type annotationAdd struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 	Date     date   `required:"" placeholder:"DATE" help:"Its day, YYYY-MM-DD."`
 	Title    string `required:"" help:"What happened, in 1 to 200 characters."`
@@ -42,40 +41,30 @@ type annotationAdd struct {
 }
 
 func (c *annotationAdd) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
-		a, err := store.AddAnnotation(ctx, c.Property,
-			sqlstore.Annotation{Date: c.Date.Date, Title: c.Title, Note: c.Note, Color: c.Color})
-		if err != nil {
-			return err
-		}
-		return console.One(c.Output, con.Stdout, recordOfAnnotation(a))
+	return c.show(ctx, con, func(store *sqlstore.Store) (console.Record, error) {
+		a, err := store.AddAnnotation(ctx, c.Property, sqlstore.Annotation{Date: c.Date.Date, Title: c.Title, Note: c.Note, Color: c.Color})
+		return recordOfAnnotation(a), err
 	})
 }
 
 type annotationList struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
 func (c *annotationList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]annotationRecord, error) {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		annotations, err := store.Annotations(ctx, property.ID, nil, nil)
-		if err != nil {
-			return err
-		}
-		return console.List(con, c.Output, console.Each(annotations, recordOfAnnotation), "the property has no annotation yet: add one.",
-			console.CommandLine("annotation", "add", c.Property, "--date", "DATE", "--title", "TITLE"))
-	})
+		return console.Each(annotations, recordOfAnnotation), err
+	}, "the property has no annotation yet: add one.", console.CommandLine("annotation", "add", c.Property, "--date", "DATE", "--title", "TITLE"))
 }
 
 type annotationRemove struct {
-	storeFlags
-	console.Output
+	recordFlags
 	ID string `arg:"" name:"annotation_id" help:"Id of the annotation, as annotation list shows it."`
 }
 
@@ -87,10 +76,7 @@ func (removalRecord) Header() []string  { return []string{"REMOVED"} }
 func (r removalRecord) Cells() []string { return []string{r.ID} }
 
 func (c *annotationRemove) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
-		if err := store.RemoveAnnotation(ctx, c.ID); err != nil {
-			return err
-		}
-		return console.One(c.Output, con.Stdout, removalRecord{c.ID})
+	return c.show(ctx, con, func(store *sqlstore.Store) (console.Record, error) {
+		return removalRecord{c.ID}, store.RemoveAnnotation(ctx, c.ID)
 	})
 }

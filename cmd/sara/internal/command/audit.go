@@ -34,9 +34,13 @@ func (r auditRecord) Cells() []string {
 	return []string{r.At, r.Actor, r.Action, r.Subject, strings.Trim(string(r.Details), "{}"), r.ID}
 }
 
+func recordOfChange(e sqlstore.AuditEntry) auditRecord {
+	return auditRecord{ID: e.ID, At: console.Timestamp(e.At), Actor: e.Actor, Action: e.Action, Subject: e.Subject,
+		AccountID: e.AccountID, Details: e.Details}
+}
+
 type auditList struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Account string `placeholder:"ACCOUNT" help:"Only changes of this account: its name or id, or the id of a removed one."`
 	Since   *date  `placeholder:"DATE" help:"Only changes since this day, YYYY-MM-DD, in UTC."`
 	Before  string `placeholder:"ID" help:"Only changes before this one, for the next page: the last id of the page before."`
@@ -60,20 +64,12 @@ func (c *auditList) Validate() error {
 }
 
 func (c *auditList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]auditRecord, error) {
 		filter := sqlstore.AuditFilter{Account: c.Account, Before: c.Before, Limit: c.Limit}
 		if c.Since != nil {
-			since := c.Since.Time()
-			filter.Since = &since
+			filter.Since = new(c.Since.Time())
 		}
 		entries, err := store.AuditLog(ctx, filter)
-		if err != nil {
-			return err
-		}
-		records := console.Each(entries, func(e sqlstore.AuditEntry) auditRecord {
-			return auditRecord{ID: e.ID, At: console.Timestamp(e.At), Actor: e.Actor, Action: e.Action, Subject: e.Subject,
-				AccountID: e.AccountID, Details: e.Details}
-		})
-		return console.List(con, c.Output, records, "no change matches; list those of all accounts.", console.CommandLine("audit", "list"))
-	})
+		return console.Each(entries, recordOfChange), err
+	}, "no change matches; list those of all accounts.", console.CommandLine("audit", "list"))
 }

@@ -30,8 +30,7 @@ func recordOfBrandTerm(t translate.BrandTerm) brandTermRecord {
 }
 
 type brandTermsSet struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property string   `arg:"" help:"Id, Search Console property, slug or domain."`
 	Terms    []string `arg:"" optional:"" name:"term" help:"TERM (queries that contain it), exact:TERM or regex:TERM."`
 	Clear    bool     `help:"Remove all terms."`
@@ -77,22 +76,17 @@ func (c *brandTermsSet) Run(ctx context.Context, con *console.Console) error {
 }
 
 type brandTermsList struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
 func (c *brandTermsList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]brandTermRecord, error) {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		terms, err := store.BrandTerms(ctx, property.ID)
-		if err != nil {
-			return err
-		}
-		return console.List(con, c.Output, console.Each(terms, recordOfBrandTerm), "the property has no brand terms yet: set them.",
-			console.CommandLine("brand-terms", "set", c.Property, "TERM"))
-	})
+		return console.Each(terms, recordOfBrandTerm), err
+	}, "the property has no brand terms yet: set them.", console.CommandLine("brand-terms", "set", c.Property, "TERM"))
 }

@@ -133,19 +133,12 @@ func anySite(sites []upstream.Site) string {
 	return ""
 }
 
-type connectionList struct {
-	storeFlags
-	console.Output
-}
+type connectionList struct{ recordFlags }
 
 func (c *connectionList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]connectionRecord, error) {
 		connections, err := store.Connections(ctx)
-		if err != nil {
-			return err
-		}
-		return console.List(con, c.Output, console.Each(connections, recordOfConnection),
-			"there is no connection yet: add one with the credentials of Search Console.",
-			console.CommandLine("connection", "add", "WORKSPACE", "--credentials", "FILE"))
-	})
+		return console.Each(connections, recordOfConnection), err
+	}, "there is no connection yet: add one with the credentials of Search Console.",
+		console.CommandLine("connection", "add", "WORKSPACE", "--credentials", "FILE"))
 }

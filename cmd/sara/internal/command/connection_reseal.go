@@ -11,10 +11,7 @@ import (
 	"sara/cmd/sara/internal/status"
 )
 
-type connectionReseal struct {
-	storeFlags
-	console.Output
-}
+type connectionReseal struct{ recordFlags }
 
 // Help is the longer help of the command.
 func (connectionReseal) Help() string {

@@ -171,8 +171,7 @@ func addresses(from []string) (policy.Addresses, error) {
 }
 
 type keyUpdate struct {
-	storeFlags
-	console.Output
+	recordFlags
 	KeyID string    `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
 	From  commaList `required:"" placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; any: from everywhere."`
 }
@@ -182,18 +181,14 @@ func (c *keyUpdate) Run(ctx context.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.show(ctx, con, func(store *sqlstore.Store) (console.Record, error) {
 		key, err := store.RestrictKey(ctx, c.KeyID, from)
-		if err != nil {
-			return err
-		}
-		return console.One(c.Output, con.Stdout, recordOfKey(key))
+		return recordOfKey(key), err
 	})
 }
 
 type keyList struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Email   string `arg:"" optional:"" help:"Email address or id."`
 	Account string `placeholder:"ACCOUNT" help:"List the keys of all people of this account instead: its name or id."`
 }
@@ -216,39 +211,32 @@ func (accountKeyRecord) Header() []string { return append([]string{"PERSON"}, ke
 
 func (k accountKeyRecord) Cells() []string { return append([]string{k.Email}, k.keyRecord.Cells()...) }
 
+func recordOfAccountKey(k sqlstore.AccountKey) accountKeyRecord {
+	return accountKeyRecord{recordOfKey(k.APIKey), k.Email}
+}
+
 func (c *keyList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
-		if c.Account != "" {
+	if c.Account != "" {
+		return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]accountKeyRecord, error) {
 			keys, err := store.AccountKeys(ctx, c.Account)
-			if err != nil {
-				return err
-			}
-			records := console.Each(keys, func(k sqlstore.AccountKey) accountKeyRecord { return accountKeyRecord{recordOfKey(k.APIKey), k.Email} })
-			return console.List(con, c.Output, records, "the people of the account have no key yet: create one.",
-				console.CommandLine("key", "create", "EMAIL", "--name", "NAME"))
-		}
+			return console.Each(keys, recordOfAccountKey), err
+		}, "the people of the account have no key yet: create one.", console.CommandLine("key", "create", "EMAIL", "--name", "NAME"))
+	}
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]keyRecord, error) {
 		keys, err := store.Keys(ctx, c.Email)
-		if err != nil {
-			return err
-		}
-		return console.List(con, c.Output, console.Each(keys, recordOfKey), "the person has no key yet: create one.",
-			console.CommandLine("key", "create", c.Email, "--name", "NAME"))
-	})
+		return console.Each(keys, recordOfKey), err
+	}, "the person has no key yet: create one.", console.CommandLine("key", "create", c.Email, "--name", "NAME"))
 }
 
 type keyRevoke struct {
-	storeFlags
-	console.Output
+	recordFlags
 	KeyID string `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
 }
 
 func (c *keyRevoke) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.show(ctx, con, func(store *sqlstore.Store) (console.Record, error) {
 		key, err := store.RevokeKey(ctx, c.KeyID)
-		if err != nil {
-			return err
-		}
-		return console.One(c.Output, con.Stdout, recordOfKey(key))
+		return recordOfKey(key), err
 	})
 }
 

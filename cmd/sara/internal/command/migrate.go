@@ -11,8 +11,7 @@ import (
 )
 
 type migrateCommand struct {
-	storeFlags
-	console.Output
+	recordFlags
 	IfReachable bool `help:"Succeed without migrating if the database does not answer: serve migrates it before use."`
 }
 

@@ -38,8 +38,7 @@ func recordOfPageGroup(g translate.PageGroup) pageGroupRecord {
 }
 
 type pageGroupsSet struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex. - reads standard input."`
 }
@@ -108,22 +107,17 @@ func readPageGroups(con *console.Console, path string) ([]translate.PageGroup, e
 }
 
 type pageGroupsList struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
 func (c *pageGroupsList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]pageGroupRecord, error) {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		groups, err := store.PageGroups(ctx, property.ID)
-		if err != nil {
-			return err
-		}
-		return console.List(con, c.Output, console.Each(groups, recordOfPageGroup), "the property has no page groups yet: set them.",
-			console.CommandLine("page-groups", "set", c.Property, "--file", "groups.json"))
-	})
+		return console.Each(groups, recordOfPageGroup), err
+	}, "the property has no page groups yet: set them.", console.CommandLine("page-groups", "set", c.Property, "--file", "groups.json"))
 }

@@ -60,17 +60,8 @@ func readPerson(ctx context.Context, store *sqlstore.Store, reference string) (p
 		Workspaces: console.Each(workspaces, func(w sqlstore.Workspace) workspaceScope { return workspaceScope{w.ID, w.Name} })}, nil
 }
 
-func printPerson(ctx context.Context, con *console.Console, o console.Output, store *sqlstore.Store, reference string) error {
-	record, err := readPerson(ctx, store, reference)
-	if err != nil {
-		return err
-	}
-	return console.One(o, con.Stdout, record)
-}
-
 type personAdd struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Account   string   `arg:"" help:"Name or id of the account that pays for the person's keys."`
 	Email     string   `arg:"" help:"The person's email address."`
 	Workspace []string `required:"" sep:"none" placeholder:"WORKSPACE" help:"Name, ACCOUNT/NAME or id; may be repeated."`
@@ -82,12 +73,18 @@ func (c *personAdd) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		if err := printPerson(ctx, con, c.Output, store, person.ID); err != nil {
+		record, err := readPerson(ctx, store, person.ID)
+		if err != nil {
 			return err
 		}
-		if bare, err := workspaceWithoutConnection(ctx, store, person.ID); err != nil {
+		if err := console.One(c.Output, con.Stdout, record); err != nil {
 			return err
-		} else if bare != "" {
+		}
+		bare, err := workspaceWithoutConnection(ctx, store, person.ID)
+		if err != nil {
+			return err
+		}
+		if bare != "" {
 			con.Next(c.Output, "connect the workspace to Search Console, by a person's consent or with a key file, and create a key, "+
 				"so that the person's programs can call the API.", console.CommandLine("connection", "connect", bare, "--client", "FILE"),
 				console.CommandLine("connection", "add", bare, "--credentials", "FILE"),
@@ -118,58 +115,50 @@ func workspaceWithoutConnection(ctx context.Context, store *sqlstore.Store, pers
 	return "", nil
 }
 
-type personJoin struct {
-	storeFlags
-	console.Output
+// memberFlags are the flags of commands that change whether a person is a member of a workspace.
+type memberFlags struct {
+	recordFlags
 	Email     string `arg:"" help:"Email address or id."`
 	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 }
+
+// change runs a change and prints the changed person.
+func (f memberFlags) change(ctx context.Context, con *console.Console,
+	change func(store *sqlstore.Store, ctx context.Context, person, workspace string) error) error {
+	return f.show(ctx, con, func(store *sqlstore.Store) (console.Record, error) {
+		if err := change(store, ctx, f.Email, f.Workspace); err != nil {
+			return nil, err
+		}
+		return readPerson(ctx, store, f.Email)
+	})
+}
+
+type personJoin struct{ memberFlags }
 
 func (c *personJoin) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
-		if err := store.JoinWorkspace(ctx, c.Email, c.Workspace); err != nil {
-			return err
-		}
-		return printPerson(ctx, con, c.Output, store, c.Email)
-	})
+	return c.change(ctx, con, (*sqlstore.Store).JoinWorkspace)
 }
 
-type personLeave struct {
-	storeFlags
-	console.Output
-	Email     string `arg:"" help:"Email address or id."`
-	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
-}
+type personLeave struct{ memberFlags }
 
 func (c *personLeave) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
-		if err := store.LeaveWorkspace(ctx, c.Email, c.Workspace); err != nil {
-			return err
-		}
-		return printPerson(ctx, con, c.Output, store, c.Email)
-	})
+	return c.change(ctx, con, (*sqlstore.Store).LeaveWorkspace)
 }
 
-type personList struct {
-	storeFlags
-	console.Output
-}
+type personList struct{ recordFlags }
 
 func (c *personList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]personRecord, error) {
 		people, err := store.People(ctx)
-		if err != nil {
-			return err
-		}
 		records := make([]personRecord, len(people))
 		for i, p := range people {
 			if records[i], err = readPerson(ctx, store, p.ID); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return console.List(con, c.Output, records, "there is no person yet: add one to an account and a workspace.",
-			console.CommandLine("person", "add", "ACCOUNT", "EMAIL", "--workspace", "WORKSPACE"))
-	})
+		return records, err
+	}, "there is no person yet: add one to an account and a workspace.",
+		console.CommandLine("person", "add", "ACCOUNT", "EMAIL", "--workspace", "WORKSPACE"))
 }
 
 type personKeys struct {
@@ -177,8 +166,7 @@ type personKeys struct {
 }
 
 type personKeysRevoke struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Email string `arg:"" help:"Email address or id."`
 }
 

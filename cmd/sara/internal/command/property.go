@@ -188,8 +188,7 @@ func noteTwins(ctx context.Context, con *console.Console, store *sqlstore.Store,
 }
 
 type propertyList struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Workspace  string `placeholder:"WORKSPACE" help:"Only properties that the members of this workspace reach: name, ACCOUNT/NAME or id."`
 	Connection string `placeholder:"CONNECTION" help:"Only properties of this connection: name, WORKSPACE/NAME or id."`
 	Unhealthy  bool   `help:"Only properties that cannot be read now."`
@@ -237,19 +236,15 @@ func (c *propertyList) chosen(ctx context.Context, store *sqlstore.Store) ([]sql
 
 // propertyFlags are the flags of commands that change one property.
 type propertyFlags struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
 // change runs a change and prints the changed property.
 func (f propertyFlags) change(ctx context.Context, con *console.Console, change func(*sqlstore.Store) (sqlstore.Property, error)) error {
-	return f.use(ctx, func(store *sqlstore.Store) error {
+	return f.show(ctx, con, func(store *sqlstore.Store) (console.Record, error) {
 		p, err := change(store)
-		if err != nil {
-			return err
-		}
-		return console.One(f.Output, con.Stdout, recordOfProperty(p))
+		return recordOfProperty(p), err
 	})
 }
 

@@ -10,8 +10,7 @@ import (
 )
 
 type propertyShare struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Property   string   `arg:"" help:"Id, Search Console property, slug or domain; with a star, such as 'client1-*', all that match."`
 	Workspaces []string `arg:"" name:"workspace" help:"Name, ACCOUNT/NAME or id; may be repeated."`
 	Off        bool     `help:"Stop sharing it with these workspaces."`

@@ -30,6 +30,35 @@ func (f storeFlags) create(ctx context.Context, con *console.Console, do func(*s
 	return backend.WithNewDatabase(ctx, f.Store, func(path string) { announceDatabase(con, path) }, do)
 }
 
+// recordFlags are the flags of every command that opens the database and prints records.
+type recordFlags struct {
+	storeFlags
+	console.Output
+}
+
+// show prints the record that do returns.
+func (f recordFlags) show(ctx context.Context, con *console.Console, do func(*sqlstore.Store) (console.Record, error)) error {
+	return f.use(ctx, func(store *sqlstore.Store) error {
+		record, err := do(store)
+		if err != nil {
+			return err
+		}
+		return console.One(f.Output, con.Stdout, record)
+	})
+}
+
+// list prints the records that find returns. If there is none, a hint says what to do next.
+func list[R console.Record](ctx context.Context, con *console.Console, f recordFlags, find func(*sqlstore.Store) ([]R, error),
+	what string, commands ...string) error {
+	return f.use(ctx, func(store *sqlstore.Store) error {
+		records, err := find(store)
+		if err != nil {
+			return err
+		}
+		return console.List(con, f.Output, records, what, commands...)
+	})
+}
+
 // announceDatabase says that a database was created: the command may have been meant for another one.
 func announceDatabase(con *console.Console, path string) {
 	_, _ = fmt.Fprintf(con.Stderr, "sara: created a new, empty database: %s\n", path) // the command continues without it

@@ -30,8 +30,7 @@ func recordOfWorkspace(w sqlstore.Workspace) workspaceRecord {
 }
 
 type workspaceAdd struct {
-	storeFlags
-	console.Output
+	recordFlags
 	Account string `arg:"" help:"Name or id."`
 	Name    string `arg:"" help:"Its name."`
 }
@@ -54,18 +53,11 @@ func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-type workspaceList struct {
-	storeFlags
-	console.Output
-}
+type workspaceList struct{ recordFlags }
 
 func (c *workspaceList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]workspaceRecord, error) {
 		workspaces, err := store.Workspaces(ctx)
-		if err != nil {
-			return err
-		}
-		return console.List(con, c.Output, console.Each(workspaces, recordOfWorkspace), "there is no workspace yet: add one to an account.",
-			console.CommandLine("workspace", "add", "ACCOUNT", "Main"))
-	})
+		return console.Each(workspaces, recordOfWorkspace), err
+	}, "there is no workspace yet: add one to an account.", console.CommandLine("workspace", "add", "ACCOUNT", "Main"))
 }
