@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
@@ -105,11 +104,9 @@ func warnOfDeletion(con *console.Console, plans policy.Plans, former, plan strin
 		return nil
 	}
 	first, err := firstKept(con, months)
-	if err != nil {
-		return err
+	if err == nil {
+		con.Note("%s keeps %d months of history, and %s kept %d: the next collection deletes archived days before %s", plan, months, former, kept, first)
 	}
-	_, err = fmt.Fprintf(con.Stderr, "sara: %s keeps %d months of history, and %s kept %d: the next collection deletes archived days before %s\n",
-		plan, months, former, kept, first)
 	return err
 }
 

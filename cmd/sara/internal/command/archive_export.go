@@ -99,9 +99,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 
 func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, history *archive.History, format archive.Format,
 	p sqlstore.Property) error {
-	if err := c.noteMissing(ctx, con, history, p); err != nil {
-		return err
-	}
+	c.noteMissing(ctx, con, history, p)
 	records := history.Export(ctx, p.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
 	if c.toStdout() {
 		return archive.WriteRecords(con.Stdout, format, records)
@@ -115,18 +113,17 @@ func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, hi
 }
 
 // noteMissing says if none of the days is archived: an export without rows looks like that of a site without traffic.
-func (c *archiveExport) noteMissing(ctx context.Context, con *console.Console, history *archive.History, p sqlstore.Property) error {
+func (c *archiveExport) noteMissing(ctx context.Context, con *console.Console, history *archive.History, p sqlstore.Property) {
 	inventory, err := history.Days(ctx, p.ID)
 	if err != nil {
-		return nil // the export itself fails, unless the damage is in other days
+		return // the export itself fails, unless the damage is in other days
 	}
 	switch first, last := inventory.Bounds(); {
 	case first == nil:
-		_, err = fmt.Fprintf(con.Stderr, "sara: no day of %s is archived: sara collect archives what Search Console has\n", p.Site)
+		con.Note("no day of %s is archived: sara collect archives what Search Console has", p.Site)
 	case !inventory.HasAny(translate.DateRange{Start: c.From.Date, End: c.To.Date}):
-		_, err = fmt.Fprintf(con.Stderr, "sara: none of these days of %s is archived: the archive begins on %s and ends on %s\n", p.Site, *first, *last)
+		con.Note("none of these days of %s is archived: the archive begins on %s and ends on %s", p.Site, *first, *last)
 	}
-	return err
 }
 
 // exportFolder writes a file for each property and month that has rows, and one with the properties.
@@ -181,12 +178,10 @@ func (c *archiveExport) noteOthers(con *console.Console, written []string) error
 		isNew[path] = true
 	}
 	others := slices.DeleteFunc(found, func(name string) bool { return isNew[filepath.Join(c.Output, filepath.FromSlash(name))] })
-	if len(others) == 0 {
-		return nil
+	if len(others) > 0 {
+		con.Note("files of an earlier export are in %s, too, and part of the table: %d, first %s", c.Output, len(others), others[0])
 	}
-	_, err = fmt.Fprintf(con.Stderr, "sara: files of an earlier export are in %s, too, and part of the table: %d, first %s\n",
-		c.Output, len(others), others[0])
-	return err
+	return nil
 }
 
 // exportMonths writes a file for each month that has rows, and returns their paths.

@@ -3,7 +3,6 @@ package command
 import (
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -96,7 +95,7 @@ func removeStale(con *console.Console, folder string, exported []partition, stor
 			return nil, err
 		}
 		if done != "" {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: %s is %s\n", filepath.Join(folder, part.folder()), done) // the export continues without it
+			con.Note("%s is %s", filepath.Join(folder, part.folder()), done)
 		}
 	}
 	return kept, nil

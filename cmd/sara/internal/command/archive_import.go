@@ -136,7 +136,7 @@ func (c *archiveImport) warnOfDeletion(ctx context.Context, con *console.Console
 	}
 	kept, err := firstKept(con, months)
 	if err == nil && *first < kept {
-		c.note(con, "the plan %s keeps %d months of history: the next collection deletes the days before %s, "+
+		con.Note("the plan %s keeps %d months of history: the next collection deletes the days before %s, "+
 			"unless sara account plan changes it", account.Plan, months, kept)
 	}
 	return err
@@ -170,12 +170,12 @@ func (c *archiveImport) read(ctx context.Context, con *console.Console, history 
 	if err != nil {
 		return none, err
 	}
-	return c.record(con, result), nil
+	return recordOfImport(con, result), nil
 }
 
-// record returns the record of a result, and says which days differ.
-func (c *archiveImport) record(con *console.Console, r archive.ImportResult) archiveImportRecord {
-	c.reportDiffering(con, r.Differing)
+// recordOfImport returns the record of a result, and says which days differ.
+func recordOfImport(con *console.Console, r archive.ImportResult) archiveImportRecord {
+	reportDiffering(con, r.Differing)
 	return archiveImportRecord{RowsRead: int64(r.Rows), DaysArchived: r.Days, DaysKept: r.Kept, DaysDiffering: len(r.Differing), RowsCut: r.DroppedRows}
 }
 
@@ -224,11 +224,6 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// note prints a line for people.
-func (c *archiveImport) note(con *console.Console, format string, args ...any) {
-	_, _ = fmt.Fprintf(con.Stderr, "sara: "+format+"\n", args...) // an error would go to the same output
-}
-
 // isSearchConsole reports whether the path is an export of Search Console's Export button: a zip file, or the folder that it unpacks to.
 func (c *archiveImport) isSearchConsole() bool {
 	if c.Format != "" || len(c.Paths) != 1 {
@@ -261,7 +256,7 @@ func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Cons
 	}
 	result, err = history.Import(ctx, property, found.All(), options)
 	for _, note := range found.Notes {
-		c.note(con, "%s", note)
+		con.Note("%s", note)
 	}
 	return result, err
 }

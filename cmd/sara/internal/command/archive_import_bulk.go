@@ -35,12 +35,12 @@ func (c *archiveImport) readBulkExport(ctx context.Context, con *console.Console
 	end()
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			c.note(con, "what was read is kept in %s: the same command continues", temp)
+			con.Note("what was read is kept in %s: the same command continues", temp)
 		}
 		return archiveImportRecord{}, err
 	}
-	c.reportBulkExport(con, property.Site, result, inputs)
-	record := c.record(con, result.ImportResult)
+	reportBulkExport(con, property.Site, result, inputs)
+	record := recordOfImport(con, result.ImportResult)
 	record.RowsRead, record.RowsSkipped = result.RowsRead, result.Skipped()
 	return record, nil
 }
@@ -58,7 +58,7 @@ func (c *archiveImport) temp() (string, error) {
 }
 
 // reportBulkExport says what of the files was not imported, and why.
-func (c *archiveImport) reportBulkExport(con *console.Console, site string, r bulkexport.Result, inputs []bulkexport.Input) {
+func reportBulkExport(con *console.Console, site string, r bulkexport.Result, inputs []bulkexport.Input) {
 	for _, skipped := range []struct {
 		rows int64
 		why  string
@@ -69,28 +69,28 @@ func (c *archiveImport) reportBulkExport(con *console.Console, site string, r bu
 		{r.Unlogged, "of days that the export log lacks"},
 	} {
 		if skipped.rows > 0 {
-			c.note(con, "left out: %s %s", english.Plural(int(skipped.rows), "row", ""), skipped.why)
+			con.Note("left out: %s %s", english.Plural(int(skipped.rows), "row", ""), skipped.why)
 		}
 	}
 	has := func(t bulkexport.Table) bool {
 		return slices.ContainsFunc(inputs, func(in bulkexport.Input) bool { return in.Table == t })
 	}
 	if !has(bulkexport.URL) {
-		c.note(con, "no file is of searchdata_url_impression: pages are not imported")
+		con.Note("no file is of searchdata_url_impression: pages are not imported")
 	} else {
-		c.noteDays(con, r.TotalsOnly, "without pages, which the files lack: their pages stay missing")
+		noteDays(con, r.TotalsOnly, "without pages, which the files lack: their pages stay missing")
 	}
-	c.noteDays(con, r.PagesOnly, "left out: they have pages in the files and totals neither there nor in the archive; "+
+	noteDays(con, r.PagesOnly, "left out: they have pages in the files and totals neither there nor in the archive; "+
 		"import searchdata_site_impression with them")
-	c.noteDays(con, r.UnloggedDays, "left out: the export log lacks them")
-	c.noteDays(con, r.Zero, "archived as days without web searches")
+	noteDays(con, r.UnloggedDays, "left out: the export log lacks them")
+	noteDays(con, r.Zero, "archived as days without web searches")
 	if r.Resumed {
-		c.note(con, "an import that was interrupted is complete")
+		con.Note("an import that was interrupted is complete")
 	}
 }
 
 // noteDays prints how many days something is about, and the first of them.
-func (c *archiveImport) noteDays(con *console.Console, days []translate.Date, what string) {
+func noteDays(con *console.Console, days []translate.Date, what string) {
 	if len(days) == 0 {
 		return
 	}
@@ -99,11 +99,11 @@ func (c *archiveImport) noteDays(con *console.Console, days []translate.Date, wh
 	if n := len(days) - shown; n > 0 {
 		names = append(names, fmt.Sprintf("%d more", n))
 	}
-	c.note(con, "%s (%s) %s", english.Plural(len(days), "day", ""), strings.Join(names, ", "), what)
+	con.Note("%s (%s) %s", english.Plural(len(days), "day", ""), strings.Join(names, ", "), what)
 }
 
 // reportDiffering says which archived days have other figures than the import. For totals it shows both.
-func (c *archiveImport) reportDiffering(con *console.Console, differing []archive.Difference) {
+func reportDiffering(con *console.Console, differing []archive.Difference) {
 	byDimension := make(map[translate.Dimension][]archive.Difference)
 	for _, d := range differing {
 		byDimension[d.Dimension] = append(byDimension[d.Dimension], d)
@@ -111,12 +111,12 @@ func (c *archiveImport) reportDiffering(con *console.Console, differing []archiv
 	for _, by := range archive.Dimensions() {
 		days := byDimension[by]
 		slices.SortFunc(days, func(a, b archive.Difference) int { return cmp.Compare(a.Date, b.Date) })
-		c.noteDays(con, console.Each(days, func(d archive.Difference) translate.Date { return d.Date }),
+		noteDays(con, console.Each(days, func(d archive.Difference) translate.Date { return d.Date }),
 			fmt.Sprintf("of dimension %s kept as archived, although the files have other clicks or impressions; --replace takes those",
 				archive.DimensionName(by)))
 		if by == translate.ByDate && len(days) > 0 {
 			d := days[0]
-			c.note(con, "%s: archived %d clicks, %d impressions; in the files %d clicks, %d impressions", d.Date, d.Archived.Clicks, d.Archived.Impressions,
+			con.Note("%s: archived %d clicks, %d impressions; in the files %d clicks, %d impressions", d.Date, d.Archived.Clicks, d.Archived.Impressions,
 				d.Imported.Clicks, d.Imported.Impressions)
 		}
 	}

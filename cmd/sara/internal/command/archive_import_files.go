@@ -32,11 +32,11 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 		case in.Table == bulkexport.Records || len(c.Paths) == 1 && in.Named && c.isOwn(in):
 			files.records = append(files.records, in.Path) // or a broken one: the archive's reader names its error
 		case in.Table == bulkexport.Empty:
-			c.note(con, "%s is left out: it is empty", in.Path)
+			con.Note("%s is left out: it is empty", in.Path)
 		case in.Table == bulkexport.Log:
-			c.note(con, "%s is left out: it is an export log, which --export-log names", in.Path)
+			con.Note("%s is left out: it is an export log, which --export-log names", in.Path)
 		case in.IsIgnorable():
-			c.note(con, "%s is left out: it is no file of an export", in.Path)
+			con.Note("%s is left out: it is no file of an export", in.Path)
 		default:
 			return files, fmt.Errorf("%s: %s", in.Path, in.Explain())
 		}

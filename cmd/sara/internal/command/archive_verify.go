@@ -60,11 +60,7 @@ func (r archiveVerifyRecord) Cells() []string {
 
 func (c *archiveVerify) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
-		properties, err := store.ArchivableProperties(ctx)
-		if err != nil {
-			return err
-		}
-		properties, err = jobs.Only(ctx, store, c.Property, properties, func(p sqlstore.ArchivableProperty) string { return p.ID })
+		properties, err := jobs.Chosen(ctx, store, c.Property, store.ArchivableProperties, func(p sqlstore.ArchivableProperty) string { return p.ID })
 		if err != nil {
 			return err
 		}
@@ -72,7 +68,8 @@ func (c *archiveVerify) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		advance, end := verifyProgress(con.Stderr, len(properties))
+		advance, end := newCountBar(con.Stderr, len(properties), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString("properties"), progressbar.OptionThrottle(redraw))
 		defer end()
 		v := verification{store: store, history: history, repair: c.Repair}
 		records := make([]archiveVerifyRecord, len(properties))
@@ -85,17 +82,6 @@ func (c *archiveVerify) Run(ctx context.Context, con *console.Console) error {
 		end()
 		return c.report(con, records)
 	})
-}
-
-// verifyProgress returns a bar on a terminal, and nothing elsewhere. end may be called twice.
-func verifyProgress(w io.Writer, properties int) (advance, end func()) {
-	if !console.IsTerminal(w) {
-		return func() {}, func() {}
-	}
-	bar := progressbar.NewOptions(properties, progressbar.OptionSetWriter(console.Raw(w)), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString("properties"), progressbar.OptionThrottle(redraw),
-		progressbar.OptionClearOnFinish())
-	return func() { _ = bar.Add(1) }, func() { _ = bar.Finish() } // an error would go to the same terminal
 }
 
 // report prints what was found. It is an error if a problem is left.

@@ -80,7 +80,7 @@ func (c *backupCommand) Run(ctx context.Context, con *console.Console) (err erro
 		return fmt.Errorf("back up into %s: %w", c.Folder, err)
 	}
 	if len(m.SecretKeys) > 0 {
-		_, _ = fmt.Fprintf(con.Stderr, "sara: the secret key is not in the backup; its credentials need %s: keep a copy of it elsewhere\n",
+		con.Note("the secret key is not in the backup; its credentials need %s: keep a copy of it elsewhere",
 			strings.Join(m.SecretKeys, " and "))
 	}
 	return console.One(c.Output, con.Stdout, recordOfBackup(c.Folder, m))
@@ -138,7 +138,7 @@ func (c *restoreCommand) Run(ctx context.Context, con *console.Console) (err err
 		return err
 	}
 	if kept != "" {
-		_, _ = fmt.Fprintf(con.Stderr, "sara: the database that was replaced is %s\n", kept)
+		con.Note("the database that was replaced is %s", kept)
 	}
 	if err := saved.RestoreObjects(ctx, objects); err != nil {
 		return fmt.Errorf("the database is restored, but the archive is not: repeat the command with --force: %w", err)

@@ -66,7 +66,7 @@ func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {
 }
 
 func (c *collectCommand) collect(ctx context.Context, con *console.Console, source *jobs.Source) error {
-	properties, err := c.chosen(ctx, source)
+	properties, err := jobs.Chosen(ctx, source.Store, c.Property, source.Collectable, func(p collector.Property) string { return p.PropertyID })
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,6 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 
 // errResumable is a run that was interrupted.
 var errResumable = errors.New("interrupted: nothing is lost; the next run resumes here")
-
-// chosen returns the properties of the command line.
-func (c *collectCommand) chosen(ctx context.Context, source *jobs.Source) ([]collector.Property, error) {
-	properties, err := source.Collectable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return jobs.Only(ctx, source.Store, c.Property, properties, func(p collector.Property) string { return p.PropertyID })
-}
 
 // report prints the results. It is an error if a property is incomplete that could be complete.
 func (c *collectCommand) report(ctx context.Context, con *console.Console, store *sqlstore.Store, results []collector.Result) error {

@@ -97,7 +97,7 @@ func changeConnection(ctx context.Context, con *console.Console, flags verifyFla
 			return err
 		}
 		if a.Upstream != nil && len(sites) == 0 {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: %s reaches no site yet; to fix that, %s\n", connection.Identity, admin.GrantAccess(connection))
+			con.Note("%s reaches no site yet; to fix that, %s", connection.Identity, admin.GrantAccess(connection))
 		}
 		if err := console.One(o, con.Stdout, recordOfConnection(connection)); err != nil {
 			return err

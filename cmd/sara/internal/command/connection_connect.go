@@ -14,13 +14,11 @@ import (
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/consent"
 	"sara/cmd/sara/internal/console"
-	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
 )
 
 type connectionConnect struct {
-	storeFlags
-	settings.Upstream
+	upstreamFlags
 	console.Output
 	Workspace string        `arg:"" help:"Name, ACCOUNT/NAME or id."`
 	Client    string        `required:"" placeholder:"FILE" help:"JSON of an OAuth client of the type \"Desktop app\", as Google issues it; - reads standard input."`
@@ -75,7 +73,7 @@ func (c *connectionConnect) Run(ctx context.Context, con *console.Console) error
 	if !c.All && !con.IsInteractive() {
 		return errors.New("there is no terminal on which to choose the sites: repeat the command with --all")
 	}
-	return verifyFlags{storeFlags: c.storeFlags, Upstream: c.Upstream}.use(ctx, func(a admin.Admin) error {
+	return c.use(ctx, func(a admin.Admin) error {
 		workspace, err := a.Store.Workspace(ctx, c.Workspace)
 		switch {
 		case err != nil:
@@ -126,7 +124,7 @@ func (c *connectionConnect) consent(ctx context.Context, con *console.Console, g
 		return upstream.Grant{}, err
 	}
 	if !c.NoBrowser && consent.Open(attempt.URL()) != nil {
-		_, _ = fmt.Fprintln(con.Stderr, "sara: no browser could be opened: open the address yourself") // it is printed above
+		con.Note("no browser could be opened: open the address yourself") // it is printed above
 	}
 	waiting, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
@@ -193,7 +191,7 @@ func (c *connectionConnect) store(ctx context.Context, con *console.Console, a a
 		tried = sites[0].URL
 	}
 	if clicks, err := a.Try(ctx, connection, tried, con.Now()); err != nil {
-		_, _ = fmt.Fprintf(con.Stderr, "sara: the connection is stored, but a first query failed: %v\n", err)
+		con.Note("the connection is stored, but a first query failed: %v", err)
 	} else {
 		_, _ = fmt.Fprintf(con.Stderr, "Checked: %s had %s in the last %d days.\n", tried, english.Plural(int(clicks), "click", ""), admin.TriedDays)
 	}

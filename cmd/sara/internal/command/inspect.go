@@ -72,7 +72,7 @@ func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {
 }
 
 func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, source *jobs.Source) (err error) {
-	properties, err := c.chosen(ctx, source)
+	properties, err := jobs.Chosen(ctx, source.Store, c.Property, source.Inspectable, func(p inspector.Property) string { return p.PropertyID })
 	if err != nil {
 		return err
 	}
@@ -100,15 +100,6 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 		return errResumable
 	}
 	return c.report(con, results)
-}
-
-// chosen returns the properties of the command line.
-func (c *inspectCommand) chosen(ctx context.Context, source *jobs.Source) ([]inspector.Property, error) {
-	properties, err := source.Inspectable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return jobs.Only(ctx, source.Store, c.Property, properties, func(p inspector.Property) string { return p.PropertyID })
 }
 
 // note explains why a property is incomplete.

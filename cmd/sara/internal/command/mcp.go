@@ -47,11 +47,11 @@ func (c *mcpCommand) Run(ctx context.Context, con *console.Console) error {
 		return err
 	}
 	if endpoint.Scheme == "http" && !netguard.IsLoopback(endpoint.Hostname()) {
-		_, _ = fmt.Fprintf(con.Stderr, "sara: %s is not encrypted: everyone on the way can read the API key; use https\n", endpoint)
+		con.Note("%s is not encrypted: everyone on the way can read the API key; use https", endpoint)
 	}
 	if con.IsInteractive() {
-		_, _ = fmt.Fprintf(con.Stderr, "sara: forwarding to %s. This terminal is now the program: type one JSON-RPC message a line, "+
-			"and end with Ctrl-D.\n", endpoint)
+		con.Note("forwarding to %s. This terminal is now the program: type one JSON-RPC message a line, "+
+			"and end with Ctrl-D.", endpoint)
 	}
 	transport := serverTransport()
 	defer transport.CloseIdleConnections()
@@ -74,7 +74,7 @@ func apiKey(con *console.Console, c *settings.Client, file string) (string, erro
 			return "", err
 		}
 		if settings.IsReadableByOthers(file) {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: other users can read %s: chmod 600 %s\n", file, console.Quote(file))
+			con.Note("other users can read %s: chmod 600 %s", file, console.Quote(file))
 		}
 	}
 	if c.APIKey.Secret() == "" {

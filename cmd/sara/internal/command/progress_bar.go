@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -90,4 +91,14 @@ func (b *progressBar) end() {
 	_ = b.bar.Exit()
 	_, _ = fmt.Fprintln(b.lines.w)
 	b.lines.printRepeated()
+}
+
+// newCountBar returns a bar on a terminal that disappears at its end, and nothing elsewhere. most is -1 if it is not known. end may be called
+// twice.
+func newCountBar(w io.Writer, most int, options ...progressbar.Option) (advance, end func()) {
+	if !console.IsTerminal(w) {
+		return func() {}, func() {}
+	}
+	bar := progressbar.NewOptions(most, append(options, progressbar.OptionSetWriter(console.Raw(w)), progressbar.OptionClearOnFinish())...)
+	return func() { _ = bar.Add(1) }, func() { _ = bar.Finish() } // an error would go to the same terminal
 }

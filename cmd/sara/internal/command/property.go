@@ -2,13 +2,11 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
-	"sara/cmd/sara/internal/settings"
 )
 
 type propertyCommands struct {
@@ -90,8 +88,7 @@ func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
 }
 
 type propertyImport struct {
-	storeFlags
-	settings.Upstream
+	upstreamFlags
 	console.Output
 	Connection string   `arg:"" help:"Name, WORKSPACE/NAME or id."`
 	Match      []string `sep:"none" placeholder:"PATTERN" help:"Only properties that match, by domain or as Search Console writes them, such as 'client1-*'; may be repeated; default: all."`
@@ -112,8 +109,7 @@ func (i importRecord) Cells() []string {
 }
 
 func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
-	verify := verifyFlags{storeFlags: c.storeFlags, Upstream: c.Upstream}
-	return verify.use(ctx, func(a admin.Admin) error {
+	return c.use(ctx, func(a admin.Admin) error {
 		results, err := a.ImportProperties(ctx, c.Connection, c.Match...)
 		if err != nil {
 			return err
@@ -144,7 +140,7 @@ func importRecords(con *console.Console, results []admin.Imported) []importRecor
 	records := make([]importRecord, 0, len(results))
 	for _, result := range results {
 		if result.Property == nil {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: skipped %s: %s\n", result.Site.URL, result.Skipped)
+			con.Note("skipped %s: %s", result.Site.URL, result.Skipped)
 			continue
 		}
 		record := importRecord{propertyRecord: recordOfProperty(*result.Property), Result: "kept"}
@@ -181,10 +177,10 @@ func noteTwins(ctx context.Context, con *console.Console, store *sqlstore.Store,
 		}
 	}
 	if len(twins) > 0 {
-		_, err = fmt.Fprintf(con.Stderr, "sara: %d of these, such as %s, are connected twice now, and so collected twice; "+
-			"one connection can serve several workspaces: sara property share\n", len(twins), twins[0])
+		con.Note("%d of these, such as %s, are connected twice now, and so collected twice; "+
+			"one connection can serve several workspaces: sara property share", len(twins), twins[0])
 	}
-	return err
+	return nil
 }
 
 type propertyList struct {

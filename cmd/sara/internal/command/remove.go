@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -162,22 +161,13 @@ func (f removeFlags) erase(ctx context.Context, con *console.Console, store *sql
 	if err != nil {
 		return 0, err
 	}
-	advance, end := eraseProgress(con.Stderr)
+	advance, end := newCountBar(con.Stderr, -1, progressbar.OptionSetDescription("deleting archived history"))
 	defer end()
 	err = jobs.Erase(ctx, store, history, con.Now(), func(e jobs.Erased) {
 		objects += e.Objects
 		advance()
 	})
 	return objects, err
-}
-
-func eraseProgress(w io.Writer) (advance, end func()) {
-	if !console.IsTerminal(w) {
-		return func() {}, func() {}
-	}
-	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(console.Raw(w)), progressbar.OptionSetDescription("deleting archived history"),
-		progressbar.OptionClearOnFinish())
-	return func() { _ = bar.Add(1) }, func() { _ = bar.Finish() }
 }
 
 type archiveSweep struct {

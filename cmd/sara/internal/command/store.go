@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"fmt"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
@@ -61,28 +60,40 @@ func list[R console.Record](ctx context.Context, con *console.Console, f recordF
 
 // announceDatabase says that a database was created: the command may have been meant for another one.
 func announceDatabase(con *console.Console, path string) {
-	_, _ = fmt.Fprintf(con.Stderr, "sara: created a new, empty database: %s\n", path) // the command continues without it
+	con.Note("created a new, empty database: %s", path)
 }
 
-// verifyFlags are the flags of commands that verify with Search Console before they store something.
-type verifyFlags struct {
+// upstreamFlags are the flags of commands that store what Search Console has.
+type upstreamFlags struct {
 	storeFlags
 	settings.Upstream
-	NoVerify bool `help:"Do not verify with Search Console first."`
 }
 
-// use runs do with an Admin, which verifies with Search Console unless --no-verify is given.
-func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error {
+// use runs do with an Admin that verifies with Search Console.
+func (f upstreamFlags) use(ctx context.Context, do func(admin.Admin) error) error {
 	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
-		if f.NoVerify {
-			return do(admin.Admin{Store: store, TokenURL: f.OAuthTokenURL.String()})
-		}
 		gateway, err := backend.OpenGateway(f.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
 		}
 		defer gateway.Close()
 		return do(admin.Admin{Store: store, Upstream: gateway, TokenURL: f.OAuthTokenURL.String()})
+	})
+}
+
+// verifyFlags are the flags of commands that verify with Search Console before they store something.
+type verifyFlags struct {
+	upstreamFlags
+	NoVerify bool `help:"Do not verify with Search Console first."`
+}
+
+// use runs do with an Admin, which verifies with Search Console unless --no-verify is given.
+func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error {
+	if !f.NoVerify {
+		return f.upstreamFlags.use(ctx, do)
+	}
+	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+		return do(admin.Admin{Store: store, TokenURL: f.OAuthTokenURL.String()})
 	})
 }
 

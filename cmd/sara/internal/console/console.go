@@ -65,6 +65,11 @@ func readAll(r io.Reader, name string) ([]byte, error) {
 	return text, err
 }
 
+// Note prints a line for people. Where that fails, an error would be printed to the same place, so the command goes on.
+func (c *Console) Note(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.Stderr, ProgramName+": "+format+"\n", args...)
+}
+
 // Next prints a hint for people: a sentence, and command lines that can be pasted. With --json it prints nothing.
 func (c *Console) Next(o Output, what string, commands ...string) {
 	if o.JSON {

@@ -63,10 +63,12 @@ func (s *Source) Inspectable(ctx context.Context) ([]inspector.Property, error) 
 	return properties, nil
 }
 
-// Only returns the property that a reference names, or all properties without a reference.
-func Only[P any](ctx context.Context, store *sqlstore.Store, reference string, properties []P, id func(P) string) ([]P, error) {
-	if reference == "" {
-		return properties, nil
+// Chosen returns, of the properties of a list, the one that a reference names, or all without a reference.
+func Chosen[P any](ctx context.Context, store *sqlstore.Store, reference string,
+	list func(context.Context) ([]P, error), id func(P) string) ([]P, error) {
+	properties, err := list(ctx)
+	if err != nil || reference == "" {
+		return properties, err
 	}
 	chosen, err := store.Property(ctx, reference)
 	if err != nil {
