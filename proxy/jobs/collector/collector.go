@@ -30,7 +30,6 @@ type Config struct {
 
 	Parallel  int // properties at a time; 0: DefaultParallel
 	FlushDays int // days of a property to buffer before they are written; 0: DefaultFlushDays
-	GraceDays int // how many days beyond the plan's retention are kept; 0: DefaultGraceDays
 }
 
 // Defaults of a Config.
@@ -39,10 +38,11 @@ const (
 	DefaultPerConnection = 600
 	DefaultParallel      = 16
 	DefaultFlushDays     = 10
-	DefaultGraceDays     = 30
 )
 
 const (
+	// GraceDays is how many days beyond a plan's retention are kept.
+	GraceDays = 30
 	// ProvisionalDays is how many of the last published days may still change although the upstream calls them final.
 	ProvisionalDays = 2
 	// settledDays is how many days before the anchor a day is final even if it has no figures, or no later one has. It exceeds the longest lag,
@@ -111,7 +111,6 @@ func New(c Config) (*Collector, error) {
 	c.PerConnection = cmp.Or(c.PerConnection, DefaultPerConnection)
 	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
 	c.FlushDays = cmp.Or(c.FlushDays, DefaultFlushDays)
-	c.GraceDays = cmp.Or(c.GraceDays, DefaultGraceDays)
 	return &Collector{config: c, calendar: calendar}, nil
 }
 

@@ -47,7 +47,7 @@ func TestPruneGoesByThePlanOfTheMoment(t *testing.T) {
 	wantFirst(36, nil, since)
 	wantFirst(0, nil, since)
 	wantFirst(3, down, since)
-	wantFirst(3, nil, translate.NewWindow(w.anchor(), 3).Earliest-DefaultGraceDays)
+	wantFirst(3, nil, translate.NewWindow(w.anchor(), 3).Earliest-GraceDays)
 }
 
 func TestPropertiesAreCollectedAsTheyAreWhenTheirTurnComes(t *testing.T) {

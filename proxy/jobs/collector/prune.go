@@ -25,8 +25,8 @@ func (u Unconfirmed) String() string {
 
 // FirstKept returns the first day that is kept at an anchor by a plan that keeps some months; earlier days are deleted when the property
 // is next collected.
-func FirstKept(anchor translate.Date, retentionMonths, graceDays int) translate.Date {
-	return translate.NewWindow(anchor, retentionMonths).Earliest - translate.Date(graceDays)
+func FirstKept(anchor translate.Date, retentionMonths int) translate.Date {
+	return translate.NewWindow(anchor, retentionMonths).Earliest - GraceDays
 }
 
 // prune deletes the days that are past the plan's retention and the grace period.
@@ -37,7 +37,7 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	}
 	first, last := inventory.Bounds() // of the readable months; Prune keeps the others
 	isPast := func(before translate.Date) bool { return first != nil && *first < before }
-	if !isPast(FirstKept(r.anchor, t.Property.RetentionMonths, r.config.GraceDays)) {
+	if !isPast(FirstKept(r.anchor, t.Property.RetentionMonths)) {
 		return damage
 	}
 	// By the current plan: the account may have moved to one that keeps more, and imported more days.
@@ -45,7 +45,7 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	if err != nil {
 		return fmt.Errorf("look up how much history its plan keeps: %w", err)
 	}
-	past := FirstKept(r.anchor, now.RetentionMonths, r.config.GraceDays)
+	past := FirstKept(r.anchor, now.RetentionMonths)
 	if now.RetentionMonths <= 0 || !isPast(past) {
 		return damage
 	}
@@ -53,7 +53,7 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
-	before := FirstKept(min(r.anchor, newest+translate.LongestLag), now.RetentionMonths, r.config.GraceDays)
+	before := FirstKept(min(r.anchor, newest+translate.LongestLag), now.RetentionMonths)
 	if before < past {
 		r.config.Progress.Noticed(t.Property.Target, Unconfirmed{past, newest})
 	}

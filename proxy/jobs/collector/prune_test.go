@@ -33,7 +33,7 @@ func TestPruneDeletesDaysPastRetentionAndGrace(t *testing.T) {
 		if p.Archived {
 			equal(t, "calls for an archived property", len(w.calls()), 0)
 		}
-		first = translate.NewWindow(w.anchor(), 3).Earliest - DefaultGraceDays
+		first = translate.NewWindow(w.anchor(), 3).Earliest - GraceDays
 		w.wantArchived(folder, id, first, w.anchor())
 		if s := w.state(id); *s.First != first || s.CollectedAt == nil {
 			t.Errorf("stored %+v", s)
@@ -59,7 +59,7 @@ func TestPruneDespiteAFailedCollection(t *testing.T) {
 	if !errors.As(results[0].Err, new(*upstream.Error)) {
 		t.Errorf("the collection ended with %v", results[0].Err)
 	}
-	w.wantArchived(folder, "shop", translate.NewWindow(w.anchor(), 3).Earliest-DefaultGraceDays, w.anchor())
+	w.wantArchived(folder, "shop", translate.NewWindow(w.anchor(), 3).Earliest-GraceDays, w.anchor())
 }
 
 // A clock that is years ahead deletes nothing that the newest archived day of all properties does not confirm as past.
@@ -84,14 +84,14 @@ func TestPruneNeedsMoreThanTheClock(t *testing.T) {
 		from, to := inventory.Bounds()
 		equal(t, "archived days", fmt.Sprint(*from, *to), fmt.Sprint(first, anchor))
 	}
-	first := translate.NewWindow(anchor+translate.LongestLag, 3).Earliest - DefaultGraceDays
+	first := translate.NewWindow(anchor+translate.LongestLag, 3).Earliest - GraceDays
 	prune(ahead, first)
-	past := FirstKept(w.anchor(), 3, DefaultGraceDays)
+	past := FirstKept(w.anchor(), 3)
 	equal(t, "notices", fmt.Sprint(got.all), fmt.Sprint([]fmt.Stringer{Unconfirmed{past, anchor}, Pruned{first}}))
 	prune(right.AddDate(0, 1, 0), first)
 	newer := anchor + 31 // of another property
 	check(t, w.SaveArchiveState(t.Context(), sqlstore.ArchiveState{PropertyID: "blog", Last: &newer}))
-	prune(right.AddDate(0, 1, 0), FirstKept(w.anchor(), 3, DefaultGraceDays))
+	prune(right.AddDate(0, 1, 0), FirstKept(w.anchor(), 3))
 }
 
 // An unreadable month does not keep the others beyond what the plan keeps.
@@ -111,7 +111,7 @@ func TestPruneDespiteADamagedMonth(t *testing.T) {
 		t.Errorf("the damage is not reported: %v", results[0].Err)
 	}
 	inventory, _ := openHistory(t, folder).Days(t.Context(), "shop") // with the damage
-	if first, _ := inventory.Bounds(); first == nil || *first < FirstKept(w.anchor(), 1, DefaultGraceDays) {
+	if first, _ := inventory.Bounds(); first == nil || *first < FirstKept(w.anchor(), 1) {
 		t.Errorf("the first day is %v", first)
 	}
 }

@@ -431,8 +431,8 @@ func TestCallsYieldToTrafficUpToTheLimit(t *testing.T) {
 		b.run(b.paced(func(c *Config) { c.Busy = func() bool { return true } }), "blog")
 		calls := b.calls()
 		for i := range calls[1:] {
-			if since := calls[i+1].at.Sub(calls[i].at); since < schedule.DefaultBusyLimit || since > schedule.DefaultBusyLimit+time.Second {
-				t.Errorf("yielded for %s, want %s", since, schedule.DefaultBusyLimit)
+			if since := calls[i+1].at.Sub(calls[i].at); since < schedule.BusyLimit || since > schedule.BusyLimit+time.Second {
+				t.Errorf("yielded for %s, want %s", since, schedule.BusyLimit)
 			}
 		}
 		b.wantWhole("shop", "blog")

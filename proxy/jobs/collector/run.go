@@ -206,13 +206,8 @@ func (r *run) finish(ctx context.Context, t *task, err error) error {
 // save records the state of a property. If that fails, the error becomes that of the result unless it already has one, because the
 // archive does not depend on the record. save returns only the error of ctx.
 func (r *run) save(ctx context.Context, t *task) error {
-	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
-	if errors.As(err, new(*archive.DamageError)) {
-		err = nil // collect has reported it
-	}
+	err := Cover(ctx, r.config.History, &t.state) // collect has reported damaged months
 	if err == nil {
-		first, last := inventory.Bounds()
-		t.state.Cover(first, last, inventory.EmptyMonths())
 		err = r.config.Store.SaveArchiveState(ctx, t.state)
 	}
 	if ended := context.Cause(ctx); ended != nil {
@@ -222,6 +217,18 @@ func (r *run) save(ctx context.Context, t *task) error {
 	if err != nil && t.Err == nil && t.done {
 		t.Err = fmt.Errorf("save the state of the archive: %w", err)
 	}
+	return nil
+}
+
+// Cover sets which days of a property are archived in the state of its archive: listing properties shows them without reading the archive.
+// Damaged months do not count.
+func Cover(ctx context.Context, history History, state *sqlstore.ArchiveState) error {
+	inventory, err := history.Days(ctx, state.PropertyID)
+	if err != nil && !errors.As(err, new(*archive.DamageError)) {
+		return err
+	}
+	first, last := inventory.Bounds()
+	state.Cover(first, last, inventory.EmptyMonths())
 	return nil
 }
 

@@ -255,8 +255,8 @@ func TestInspectionsYieldToTrafficUpToTheLimit(t *testing.T) {
 		w.serve(shopMap, urls("shop", 3)...)
 		w.inspect("shop", Options{}, func(c *Config) { c.Busy = func() bool { return true } })
 		for i := range w.made[1:] {
-			if since := w.made[i+1].at.Sub(w.made[i].at); since < schedule.DefaultBusyLimit || since > schedule.DefaultBusyLimit+time.Second {
-				t.Errorf("yielded for %s, want %s", since, schedule.DefaultBusyLimit)
+			if since := w.made[i+1].at.Sub(w.made[i].at); since < schedule.BusyLimit || since > schedule.BusyLimit+time.Second {
+				t.Errorf("yielded for %s, want %s", since, schedule.BusyLimit)
 			}
 		}
 		equal(t, "calls", len(w.made), 3)

@@ -13,15 +13,16 @@ type RunConfig struct {
 	Now        func() time.Time // decides the day and the stored times; nil: time.Now
 	Total      int              // calls per minute, for all sites together; 0: DefaultTotal
 	RetryPause time.Duration    // before the first retry, doubled after each one; 0: DefaultRetryPause
-	BusyLimit  time.Duration    // how long one call yields to customers, at most; 0: DefaultBusyLimit
 }
 
 // Defaults of a RunConfig.
 const (
 	DefaultTotal      = 10_000
 	DefaultRetryPause = time.Minute
-	DefaultBusyLimit  = 30 * time.Second
 )
+
+// BusyLimit is how long one call yields to customers, at most.
+const BusyLimit = 30 * time.Second
 
 // WithDefaults returns the configuration with its defaults filled in.
 func (c RunConfig) WithDefaults() RunConfig {
@@ -36,7 +37,6 @@ func (c RunConfig) WithDefaults() RunConfig {
 	}
 	c.Total = cmp.Or(c.Total, DefaultTotal)
 	c.RetryPause = cmp.Or(c.RetryPause, DefaultRetryPause)
-	c.BusyLimit = cmp.Or(c.BusyLimit, DefaultBusyLimit)
 	return c
 }
 
@@ -45,5 +45,5 @@ func (c *RunConfig) Pace(ctx context.Context, limiter *Limiter, limits ...Limit)
 	if err := limiter.Wait(ctx, append(limits, Limit{Name: "all", PerMinute: c.Total})...); err != nil {
 		return err
 	}
-	return yieldToTraffic(ctx, c.Busy, c.BusyLimit)
+	return yieldToTraffic(ctx, c.Busy, BusyLimit)
 }

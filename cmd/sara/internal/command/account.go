@@ -116,7 +116,7 @@ func firstKept(con *console.Console, months int) (translate.Date, error) {
 	if err != nil {
 		return 0, err
 	}
-	return collector.FirstKept(calendar.Anchor(con.Now()), months, collector.DefaultGraceDays), nil
+	return collector.FirstKept(calendar.Anchor(con.Now()), months), nil
 }
 
 type accountList struct{ recordFlags }

@@ -14,7 +14,6 @@ import (
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
-	"sara/cmd/sara/internal/jobs"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/jobs/collector"
 	"sara/translate"
@@ -107,7 +106,7 @@ func (c *archiveImport) recordState(ctx context.Context, store *sqlstore.Store, 
 	sqlstore.ArchiveState, error) {
 	state, err := store.ArchiveState(ctx, property)
 	if err == nil {
-		err = jobs.CoverArchivedDays(ctx, history, &state)
+		err = collector.Cover(ctx, history, &state)
 	}
 	switch {
 	case err != nil:

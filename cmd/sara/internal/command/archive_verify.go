@@ -17,6 +17,7 @@ import (
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/jobs"
 	"sara/cmd/sara/internal/settings"
+	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 
@@ -211,7 +212,7 @@ func (v verification) makeDue(ctx context.Context, property string, repaired []a
 		return err
 	}
 	state.First, state.Last, state.CollectedAt = nil, nil, nil
-	if err := jobs.CoverArchivedDays(ctx, v.history, &state); err != nil {
+	if err := collector.Cover(ctx, v.history, &state); err != nil {
 		return err
 	}
 	months := make([]string, len(repaired))

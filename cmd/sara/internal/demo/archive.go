@@ -122,7 +122,7 @@ func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) er
 // recordDays records the archived days of a property, like a run that found nothing more to collect.
 func (p *Past) recordDays(ctx context.Context, store *sqlstore.Store, property string) error {
 	state := sqlstore.ArchiveState{PropertyID: property}
-	if err := jobs.CoverArchivedDays(ctx, p.history, &state); err != nil {
+	if err := collector.Cover(ctx, p.history, &state); err != nil {
 		return err
 	}
 	if now := p.now(); state.Last != nil && *state.Last >= p.Anchor {
