@@ -33,7 +33,7 @@ func (h *History) Missing(ctx context.Context, property string, by translate.Dim
 // false if there is none. Damaged objects are skipped.
 func (h *History) Bounds(ctx context.Context, property string, by translate.Dimension, from translate.Date) (
 	r translate.DateRange, ok bool, err error) {
-	months, err := h.monthsOf(ctx, property)
+	months, err := h.list(ctx, property)
 	for len(months) > 0 && months[0].month.AddMonths(1) <= from {
 		months = months[1:]
 	}
@@ -47,13 +47,6 @@ func (h *History) Bounds(ctx context.Context, property string, by translate.Dime
 		return translate.DateRange{}, false, fmt.Errorf("find the first and the last day: %w", err)
 	}
 	return r, ok, nil
-}
-
-func (h *History) monthsOf(ctx context.Context, property string) ([]monthObject, error) {
-	if err := checkProperty(property); err != nil {
-		return nil, err
-	}
-	return h.list(ctx, property)
 }
 
 // boundsIn returns the first and the last archived day of a month, on or after a day.
@@ -76,7 +69,7 @@ func (h *History) boundsIn(ctx context.Context, property string, m monthObject, 
 // Begins returns the first archived day, on or after a day, that has impressions; ok is false if there is none. It reads months in
 // order until it finds the day, and skips damaged objects.
 func (h *History) Begins(ctx context.Context, property string, from translate.Date) (first translate.Date, ok bool, err error) {
-	months, err := h.monthsOf(ctx, property)
+	months, err := h.list(ctx, property)
 	for i := 0; i < len(months) && err == nil && !ok; i++ {
 		if months[i].month.AddMonths(1) > from {
 			first, ok, err = h.beginsIn(ctx, property, months[i], from)

@@ -126,14 +126,14 @@ func (h *History) list(ctx context.Context, property string) ([]monthObject, err
 // Version returns a number that changes when a month of the property is written or removed: reads at equal
 // versions return equal data. Writes of other processes change it within HistoryConfig.Recheck.
 func (h *History) Version(ctx context.Context, property string) (uint64, error) {
-	if err := checkProperty(property); err != nil {
-		return 0, err
-	}
 	listed, err := h.listing(ctx, property)
 	return listed.version, err
 }
 
 func (h *History) listing(ctx context.Context, property string) (listing, error) {
+	if err := checkProperty(property); err != nil {
+		return listing{}, err
+	}
 	return h.listings.get(ctx, listingKey{property: property, writes: h.stripe(property).Load()})
 }
 
@@ -209,9 +209,6 @@ func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revi
 // It gets several months in parallel. It skips months that have been removed, and those whose object is damaged, which it returns.
 func each[T any](ctx context.Context, h *History, property string, r translate.DateRange,
 	ready func(string, monthObject) *T, get func(context.Context, string, monthObject) (*T, error), use func(*T) error) (*DamageError, error) {
-	if err := checkProperty(property); err != nil {
-		return nil, err
-	}
 	listed, err := h.list(ctx, property)
 	if err != nil {
 		return nil, err

@@ -191,9 +191,6 @@ func pause(ctx context.Context, d time.Duration) error {
 // Prune removes the days of a property before a date, and whole months in which no other day is left. Damaged objects stay, and
 // are returned as the error; all other months are pruned.
 func (h *History) Prune(ctx context.Context, property string, before translate.Date) error {
-	if err := checkProperty(property); err != nil {
-		return fmt.Errorf("prune: %w", err)
-	}
 	listed, err := h.list(ctx, property)
 	if err != nil {
 		return fmt.Errorf("prune: %w", err)

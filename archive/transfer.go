@@ -15,15 +15,8 @@ import (
 // another day, such as the queries if the upstream withheld all, from a record without a key, of zeros.
 func (h *History) Export(ctx context.Context, property string, r translate.DateRange) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		err := checkProperty(property)
-		var listed []monthObject
-		if err == nil {
-			listed, err = h.list(ctx, property)
-		}
-		for _, m := range listed {
-			if m.month > r.End || m.month.AddMonths(1) <= r.Start {
-				continue
-			}
+		listed, err := h.list(ctx, property)
+		for _, m := range overlapping(listed, r) {
 			var o *object
 			if o, err = h.load(ctx, property, m); err != nil {
 				break

@@ -78,10 +78,7 @@ func newSums(size int) *sums {
 
 // add adds figures. It reports false if there is no room; then the table must be emptied first.
 func (s *sums) add(g group, key []byte, f figures) (bool, error) {
-	var h maphash.Hash
-	h.SetSeed(s.seed)
-	_, _ = h.Write(key) // never fails
-	hash := h.Sum64() ^ uint64(g.date)*0x9e3779b97f4a7c15 ^ uint64(g.by)<<60
+	hash := maphash.Bytes(s.seed, key) ^ uint64(g.date)*0x9e3779b97f4a7c15 ^ uint64(g.by)<<60
 	hash ^= hash >> 32
 	mask := uint64(len(s.slots) - 1)
 	at := hash & mask
