@@ -125,8 +125,10 @@ func (h *History) update(ctx context.Context, property string, first translate.D
 		if !errors.Is(err, bucket.ErrChanged) {
 			return err
 		}
-		if err := pause(ctx, rand.N(time.Duration(min(attempt, 8)+1)*time.Millisecond)); err != nil {
-			return err
+		select {
+		case <-time.After(rand.N(time.Duration(min(attempt, 8)+1) * time.Millisecond)):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return fmt.Errorf("after %d attempts: %w", mergeAttempts, bucket.ErrChanged)
@@ -175,17 +177,6 @@ func (h *History) write(ctx context.Context, name string, m *month, before []byt
 	}
 	_, err = h.bucket.Put(ctx, name, data, revision)
 	return data, err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Prune removes the days of a property before a date, and whole months in which no other day is left. Damaged objects stay, and

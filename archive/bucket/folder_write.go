@@ -51,11 +51,9 @@ func lock(ctx context.Context, dir *os.File) error {
 			return nil
 		}
 		// Polling, because a blocking lock cannot be canceled.
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 		}
 	}
 }

@@ -66,12 +66,10 @@ func (l Limit) interval() time.Duration {
 
 // Sleep waits for d. If ctx ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

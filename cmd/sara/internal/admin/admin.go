@@ -45,8 +45,8 @@ func (a Admin) AddConnection(ctx context.Context, workspace, name string, creden
 	return c, sites, err
 }
 
-// UpdateConnection replaces the credentials of a connection. If verification is on, it is a *LostSitesError if the new ones do not
-// reach properties that the old ones reached, unless it is forced.
+// UpdateConnection replaces the credentials of a connection. If verification is on, it is an error if the new ones do not reach
+// properties that the old ones reached, unless it is forced.
 func (a Admin) UpdateConnection(ctx context.Context, connection string, credentials []byte, force bool) (
 	sqlstore.Connection, []upstream.Site, error) {
 	found, err := a.Store.Connection(ctx, connection)
