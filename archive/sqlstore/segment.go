@@ -38,40 +38,17 @@ func (s *Store) BrandTerms(ctx context.Context, propertyID string) (_ []translat
 
 // SetBrandTerms replaces the brand terms of a property and returns them as stored. Of the given terms, only Term and MatchType are
 // used. A term that already exists keeps its ID and its time.
-func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []translate.BrandTerm) ([]translate.BrandTerm, error) {
+func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []translate.BrandTerm) (_ []translate.BrandTerm, err error) {
 	if err := checkBrandTerms(terms); err != nil {
 		return nil, err
 	}
-	now := s.clock().UnixMilli()
-	var stored []translate.BrandTerm
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		p, _, err := lockProperty(ctx, tx, property) // of two lists that are set at the same time, one remains
-		if err != nil {
-			return change{}, err
-		}
-		// Terms that are not given again keep the place -1, and are deleted below.
-		if _, err := tx.ExecContext(ctx, "UPDATE brand_terms SET place = -1 WHERE property_id = $1", p.ID); err != nil {
-			return change{}, err
-		}
-		for place, t := range terms {
-			_, err = tx.ExecContext(ctx, "INSERT INTO brand_terms (id, property_id, place, term, match_type, created_at)"+
-				" VALUES ($1, $2, $3, $4, $5, $6)"+
-				" ON CONFLICT (property_id, match_type, term) DO UPDATE SET place = excluded.place",
-				newID(), p.ID, place, t.Term, t.MatchType, now)
-			if err != nil {
-				return change{}, err
-			}
-		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM brand_terms WHERE property_id = $1 AND place < 0", p.ID); err != nil {
-			return change{}, err
-		}
-		stored, err = all(ctx, tx, scanBrandTerm, selectBrandTerms, p.ID)
-		return change{action: "brand_terms.set", subject: p.ID, workspace: p.WorkspaceID, details: details{"site": p.Site, "terms": len(terms)}}, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set the brand terms of property %q: %w", property, err)
-	}
-	return stored, nil
+	defer wrap(&err, "set the brand terms of property %q", property)
+	return segmentTable[translate.BrandTerm]{
+		name: "brand_terms", items: "terms", list: selectBrandTerms, scan: scanBrandTerm,
+		put: "INSERT INTO brand_terms (id, property_id, place, created_at, term, match_type) VALUES ($1, $2, $3, $4, $5, $6)" +
+			" ON CONFLICT (property_id, match_type, term) DO UPDATE SET place = excluded.place",
+		args: func(t translate.BrandTerm) ([]any, error) { return []any{t.Term, t.MatchType}, nil },
+	}.replace(ctx, s, property, terms)
 }
 
 func checkBrandTerms(terms []translate.BrandTerm) error {
@@ -108,45 +85,58 @@ func (s *Store) PageGroups(ctx context.Context, propertyID string) (_ []translat
 
 // SetPageGroups replaces the page groups of a property and returns them as stored. Of the given groups, only Name and Rules are
 // used. A group whose name already exists keeps its ID and its time.
-func (s *Store) SetPageGroups(ctx context.Context, property string, groups []translate.PageGroup) ([]translate.PageGroup, error) {
+func (s *Store) SetPageGroups(ctx context.Context, property string, groups []translate.PageGroup) (_ []translate.PageGroup, err error) {
 	if err := translate.CheckPageGroups(groups); err != nil {
 		return nil, &InputError{"page groups", err.Error()}
 	}
+	defer wrap(&err, "set the page groups of property %q", property)
+	return segmentTable[translate.PageGroup]{
+		name: "page_groups", items: "groups", list: selectPageGroups, scan: scanPageGroup,
+		put: "INSERT INTO page_groups (id, property_id, place, created_at, name, rules) VALUES ($1, $2, $3, $4, $5, $6)" +
+			" ON CONFLICT (property_id, name) DO UPDATE SET place = excluded.place, rules = excluded.rules",
+		args: func(g translate.PageGroup) ([]any, error) {
+			rules, err := json.Marshal(g.Rules)
+			return []any{g.Name, string(rules)}, err
+		},
+	}.replace(ctx, s, property, groups)
+}
+
+// A segmentTable has a list of segments for each property.
+type segmentTable[T any] struct {
+	name  string // also of the action in the audit log
+	items string // what the audit log calls the number of segments
+	list  string // the query of the segments of a property, in order
+	scan  func(scanner, *T) error
+	put   string                 // the statement that adds a segment at a place, or moves the one that exists
+	args  func(T) ([]any, error) // of put, after the id, the property, the place and the time
+}
+
+// replace replaces the segments of a property, and returns them as stored.
+func (t segmentTable[T]) replace(ctx context.Context, s *Store, property string, segments []T) (stored []T, err error) {
 	now := s.clock().UnixMilli()
-	var stored []translate.PageGroup
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, _, err := lockProperty(ctx, tx, property) // of two lists that are set at the same time, one remains
 		if err != nil {
 			return change{}, err
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE page_groups SET place = -1 WHERE property_id = $1", p.ID); err != nil {
+		// Segments that are not given again keep the place -1, and are deleted below.
+		if _, err := tx.ExecContext(ctx, "UPDATE "+t.name+" SET place = -1 WHERE property_id = $1", p.ID); err != nil {
 			return change{}, err
 		}
-		for place, g := range groups {
-			if err := putPageGroup(ctx, tx, p.ID, place, g, now); err != nil {
+		for place, segment := range segments {
+			args, err := t.args(segment)
+			if err == nil {
+				_, err = tx.ExecContext(ctx, t.put, append([]any{newID(), p.ID, place, now}, args...)...)
+			}
+			if err != nil {
 				return change{}, err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM page_groups WHERE property_id = $1 AND place < 0", p.ID); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE property_id = $1 AND place < 0", p.ID); err != nil {
 			return change{}, err
 		}
-		stored, err = all(ctx, tx, scanPageGroup, selectPageGroups, p.ID)
-		return change{action: "page_groups.set", subject: p.ID, workspace: p.WorkspaceID, details: details{"site": p.Site, "groups": len(groups)}}, err
+		stored, err = all(ctx, tx, t.scan, t.list, p.ID)
+		return change{action: t.name + ".set", subject: p.ID, workspace: p.WorkspaceID, details: details{"site": p.Site, t.items: len(segments)}}, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("set the page groups of property %q: %w", property, err)
-	}
-	return stored, nil
-}
-
-func putPageGroup(ctx context.Context, tx *sql.Tx, propertyID string, place int, g translate.PageGroup, now int64) error {
-	rules, err := json.Marshal(g.Rules)
-	if err != nil {
-		return fmt.Errorf("write the rules of page group %q: %w", g.Name, err)
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO page_groups (id, property_id, place, name, rules, created_at)"+
-		" VALUES ($1, $2, $3, $4, $5, $6)"+
-		" ON CONFLICT (property_id, name) DO UPDATE SET place = excluded.place, rules = excluded.rules",
-		newID(), propertyID, place, g.Name, string(rules), now)
-	return err
+	return stored, err
 }
