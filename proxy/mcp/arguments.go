@@ -177,7 +177,7 @@ func (a *arguments) set(p *param, raw json.RawMessage) *failure {
 		a.property = text
 	case argDimension:
 		if !slices.Contains(p.Choices, text) {
-			return invalid("dimension must be one of " + strings.Join(p.Choices, ", "))
+			return p.mustBe("one of "+strings.Join(p.Choices, ", "), raw)
 		}
 		a.dimension = text
 	default:
@@ -192,29 +192,33 @@ func (p *param) text(raw json.RawMessage) (string, *failure) {
 	case translate.KindFilters:
 		var filters []json.RawMessage
 		if json.Unmarshal(raw, &filters) != nil {
-			return "", invalid(p.Name + " must be an array of filter objects")
+			return "", p.mustBe("an array of filter objects", raw)
 		}
 		return string(raw), nil
 	case translate.KindInteger:
 		n, ok := wholeNumber(raw)
 		if !ok {
-			return "", invalid(p.Name + " must be an integer")
+			return "", p.mustBe("an integer", raw)
 		}
 		if p.Max > 0 && (n < p.Min || n > p.Max) { // not those of REST, whose message would name them
-			return "", invalid(fmt.Sprintf("%s must be from %d to %d", p.Name, p.Min, p.Max))
+			return "", p.mustBe(fmt.Sprintf("from %d to %d", p.Min, p.Max), raw)
 		}
 		return strconv.Itoa(n), nil
 	case translate.KindBoolean:
 		if text := string(raw); text == "true" || text == "false" {
 			return text, nil
 		}
-		return "", invalid(p.Name + " must be true or false")
+		return "", p.mustBe("true or false", raw)
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return "", invalid(p.Name + " must be a string")
+		return "", p.mustBe("a string", raw)
 	}
 	return text, nil
+}
+
+func (p *param) mustBe(what string, raw json.RawMessage) *failure {
+	return invalid(fmt.Sprintf("%s must be %s, not %.40s", p.Name, what, raw))
 }
 
 // wholeNumber reads an integer as JSON Schema defines it: 25.0 is one. Clients that keep all numbers as floating point write it so.
