@@ -19,6 +19,7 @@ const (
 	codeParseError     = -32700
 	codeInvalidRequest = -32600
 	codeMethodNotFound = -32601
+	codeInvalidParams  = -32602
 )
 
 // refusing answers in JSON-RPC what the SDK refuses in plain text: a client that looks for the answer to its request by the id finds it. It
@@ -40,6 +41,10 @@ func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := idOf(body)
 	if problem := cmp.Or(problemOfMethods(body), problemOfIDs(body)); problem != "" {
 		refuse(w, http.StatusBadRequest, id, codeInvalidRequest, problem)
+		return
+	}
+	if problem := problemOfParams(body); problem != "" && id != "null" {
+		refuse(w, http.StatusOK, id, codeInvalidParams, problem) // with the status of an unknown tool
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -116,6 +121,36 @@ func problemOfIDs(body []byte) string {
 		}
 	}
 	return ""
+}
+
+// problemOfParams returns which parameter of a request has another type than the protocol's; empty if none has. The SDK would name its own
+// types, and for initialize answer with a code that is none. Arguments of tools are checked by the tools, whose errors models see.
+func problemOfParams(body []byte) (problem string) {
+	request := gjson.ParseBytes(body)
+	params := request.Get("params")
+	check := func(ok bool, name, want string, value gjson.Result) {
+		if !ok && value.Type != gjson.Null && problem == "" { // the type of what is missing is Null, too
+			problem = fmt.Sprintf("%.60s must be %s, not %.40s", name, want, value.Raw)
+		}
+	}
+	object := func(name string, value gjson.Result) { check(value.IsObject(), name, "an object", value) }
+	text := func(name string, value gjson.Result) { check(value.Type == gjson.String, name, "a string", value) }
+	object("params", params)
+	for _, name := range []string{"_meta", "capabilities", "clientInfo"} {
+		object(name, params.Get(name))
+	}
+	for _, name := range []string{"name", "cursor", "protocolVersion"} {
+		text(name, params.Get(name))
+	}
+	if request.Get("method").Str == "prompts/get" {
+		arguments := params.Get("arguments")
+		object("arguments", arguments)
+		arguments.ForEach(func(name, value gjson.Result) bool {
+			text("arguments."+name.Str, value)
+			return problem == ""
+		})
+	}
+	return problem
 }
 
 // isExact reports whether the SDK repeats a number, which it keeps as an integer after it was a float64.

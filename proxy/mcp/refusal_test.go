@@ -22,7 +22,7 @@ func post(t *testing.T, body string, header ...string) *httptest.ResponseRecorde
 
 // namesGo reports whether a message has a type of Go, which means nothing to a client.
 func namesGo(message string) bool {
-	return strings.Contains(message, "Go value") || strings.Contains(message, "interface {}")
+	return strings.Contains(message, "Go value") || strings.Contains(message, "Go struct") || strings.Contains(message, "interface {}")
 }
 
 // What is refused is an answer to the request all the same: a client that finds no message with its id waits, or reports a broken server.
@@ -91,6 +91,37 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 	for _, id := range []string{`0`, `-1`, `9007199254740991`, `"1.5"`} {
 		if r := post(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`); r.Code != http.StatusOK || !strings.Contains(r.Body.String(), `"id":`+id+`,`) {
 			t.Errorf("the id %s: %d %s", id, r.Code, r.Body)
+		}
+	}
+}
+
+// A parameter of a message that has another type than the protocol's is named, with what it must be. Arguments of tools are the tools' (results).
+func TestWrongTypesAreNamed(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`"method":"tools/call","params":[]`:                                       "params must be an object, not []",
+		`"method":"tools/call","params":7`:                                        "params must be an object, not 7",
+		`"method":"tools/call","params":{"name":7}`:                               "name must be a string, not 7",
+		`"method":"tools/call","params":{"name":"get_account","_meta":"x"}`:       `_meta must be an object, not "x"`,
+		`"method":"tools/list","params":{"cursor":[1]}`:                           "cursor must be a string, not [1]",
+		`"method":"prompts/get","params":{"name":"x","arguments":[]}`:             "arguments must be an object, not []",
+		`"method":"prompts/get","params":{"arguments":{"property":["main"]}}`:     `arguments.property must be a string, not ["main"]`,
+		`"method":"initialize","params":{"protocolVersion":7}`:                    "protocolVersion must be a string, not 7",
+		`"method":"initialize","params":{"clientInfo":"x"}`:                       `clientInfo must be an object, not "x"`,
+		`"method":"initialize","params":{"capabilities":[]}`:                      "capabilities must be an object, not []",
+		`"method":"prompts/get","params":{"name":"weekly_report","arguments":{}}`: "property is required",
+	} {
+		r := post(t, `{"jsonrpc":"2.0","id":7,`+body+`}`)
+		var answer struct {
+			ID    int
+			Error struct {
+				Code    int
+				Message string
+			}
+		}
+		err := json.Unmarshal(r.Body.Bytes(), &answer)
+		if err != nil || r.Code != http.StatusOK || answer.ID != 7 || answer.Error.Code != -32602 || answer.Error.Message != want {
+			t.Errorf("%s: %d %s (%v)", body, r.Code, r.Body, err)
 		}
 	}
 }
