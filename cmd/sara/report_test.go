@@ -330,10 +330,11 @@ func testReportRefusals(a *agency, base string) {
 		{[]string{"--url", base, "--key-file", a.Write("wrong", "sara_live_x"), "--all", "--output", where},
 			"INVALID_API_KEY: the key is incomplete or altered: copy it again; 1 file is missing: portfolio.csv\n      check SARA_API_KEY"},
 		{[]string{"--url", base, "--key-file", a.keyFile, "nothing*"}, `the key reaches no property "nothing*": --all reports those that it reaches`},
-		{[]string{"--url", base, "--api-key", a.key, "--all"}, "SARA_API_KEY (--api-key): every user of this machine can read the command line"},
 	} {
 		a.Fails(command.ExitError, append([]string{"report"}, test.args...), test.want)
 	}
+	a.Fails(command.ExitUsage, []string{"report", "--url", base, "--api-key", a.key, "--all"},
+		"SARA_API_KEY (--api-key): every user of this machine can read the command line")
 	a.Fails(command.ExitUsage, []string{"report", "--url", "ftp://x", "--key-file", a.keyFile, "--all"},
 		`--url "ftp://x" is not an absolute http or https URL, such as https://api.example.com`)
 	if _, stderr := a.report(base, command.ExitError, "nothing*", "--output", where); strings.Contains(stderr, "repeat the command") {

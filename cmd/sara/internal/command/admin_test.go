@@ -261,7 +261,7 @@ func TestKeyBounds(t *testing.T) {
 	}
 	c.Fails(ExitUsage, create("--name", "k", "--scope", "config:read,"), "--scope: it is empty")
 	c.Fails(ExitError, create("--name", "k", "--workspace", "Blog"), `there is no workspace of ann@example.com "Blog"`)
-	c.Fails(ExitError, create("--name", "k", "--key-prefix", "Not!"), "SARA_KEY_PREFIX")
+	c.Fails(ExitUsage, create("--name", "k", "--key-prefix", "Not!"), "SARA_KEY_PREFIX")
 	if days := expiresIn(c, create("--name", "rule", "--key-max-days", "90")); days != 90 {
 		t.Errorf("a key expires in %d days, want 90", days)
 	}
@@ -279,7 +279,7 @@ func TestKeyBounds(t *testing.T) {
 		t.Errorf("of a key without end, the next expires in %d days, want 30", days)
 	}
 	c.Fails(ExitUsage, create("--name", "k", "--key-max-days", "90", "--expires-in-days", "91"), "--expires-in-days 91 is not a number of 1 to 90")
-	c.Fails(ExitError, create("--name", "k", "--key-max-days", "0"), "SARA_KEY_MAX_DAYS", "1 to 3650")
+	c.Fails(ExitUsage, create("--name", "k", "--key-max-days", "0"), "SARA_KEY_MAX_DAYS", "1 to 3650")
 	c.Fails(ExitUsage, create(), "--name")
 	c.Fails(ExitUsage, create("--name", "k", "--expires-in-days", "soon"), "--expires-in-days")
 }

@@ -244,7 +244,7 @@ func TestArchiveCommandLines(t *testing.T) {
 			[]string{c.Folder + " is not a regular file"}},
 		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.Path("no/such")),
 			[]string{c.Path("no/such")}},
-		{ExitError, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"),
+		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"),
 			[]string{"SARA_ARCHIVE_URL (--archive-url): ftp://x: "}},
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite}, []string{"<path>"}},
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite, c.Path("history.txt")}, []string{`"txt" is not csv, jsonl or parquet`, "--format"}},

@@ -63,8 +63,8 @@ func TestCollect(t *testing.T) {
 	c.Fails(ExitError, []string{"collect", "--property", "nothing"}, "sara property list")
 	c.Fails(ExitUsage, []string{"collect", "--since", "2026-02-30"}, "--since")
 	c.Fails(ExitUsage, []string{"collect", "--since", weeks[3], "--until", weeks[1]}, "is after --until")
-	c.Fails(ExitError, []string{"collect", "--collect-rate", "0"}, "SARA_COLLECT_RATE")
-	c.Fails(ExitError, []string{"serve", "--collect", "sometimes"}, "SARA_COLLECT", "neither on nor off")
+	c.Fails(ExitUsage, []string{"collect", "--collect-rate", "0"}, "SARA_COLLECT_RATE")
+	c.Fails(ExitUsage, []string{"serve", "--collect", "sometimes"}, "SARA_COLLECT", "neither on nor off")
 	c.KeptSecrets(simulator.People)
 }
 

@@ -115,6 +115,9 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 	}
 	if err := loader.Parse(parsed); err != nil {
 		report(stderr, err)
+		if errors.Is(err, settings.ErrUsage) {
+			return ExitUsage
+		}
 		return ExitError
 	}
 	con.Now, con.Flags = loader.Clock(con.Now), repeatedFlags(parsed)

@@ -6,7 +6,7 @@
 //   - Parse: kong assigns arguments and flags, and the text of each setting from its flag, its variable or the settings file. The status is
 //     ExitUsage for a command line that cannot be parsed or has an empty flag, and ExitError for a settings file that is wrong.
 //   - Settings: package settings parses all settings of the command at once, so that all wrong ones are reported together. The status is
-//     ExitError.
+//     ExitUsage if the wrong value of one is that of a flag, and ExitError otherwise: also for a file that a flag names.
 //   - Run: kong calls the command's method Run, and passes those parameters that it declares: a context, a Console, the Loader of the
 //     settings and the build. An error is printed with the origin of the setting that it is about, and with advice if its text names no
 //     fix. The status is ExitUsage if a value of the command line could never be valid, 128 plus the number of the signal if an

@@ -97,7 +97,7 @@ func TestInspectRejectsInvalidArguments(t *testing.T) {
 	c := clitest.New(t, sara)
 	c.Fails(ExitError, []string{"inspect", "--property", "nothing"}, "sara property list")
 	c.Fails(ExitUsage, []string{"inspect", "--max=-1"}, "--max -1 is negative")
-	c.Fails(ExitError, []string{"inspect", "--sitemap-allow-loopback", "maybe"},
+	c.Fails(ExitUsage, []string{"inspect", "--sitemap-allow-loopback", "maybe"},
 		`SARA_SITEMAP_ALLOW_LOOPBACK (--sitemap-allow-loopback): "maybe" is neither true nor false`)
 	if printed := c.OK("inspect", "--json"); printed != "[]\n" {
 		t.Errorf("without properties: %q", printed)

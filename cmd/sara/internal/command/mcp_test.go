@@ -21,7 +21,7 @@ func TestMCPNamesWhatIsWrong(t *testing.T) {
 	c.Fails(ExitError, append(there, "--key-file", c.Path("none")), "--key-file: ", "no such file")
 	c.Fails(ExitError, append(there, "--key-file", c.Write("empty", "\n")), "--key-file: ", "is empty")
 	c.Fails(ExitError, append(there, "--key-file", c.Write("two", secret+"\n"+secret)), "--key-file: ", "it is not an API key")
-	c.Fails(ExitError, append(there, "--api-key", secret), "SARA_API_KEY (--api-key): every user of this machine can read the command line")
+	c.Fails(ExitUsage, append(there, "--api-key", secret), "SARA_API_KEY (--api-key): every user of this machine can read the command line")
 	c.Env = append(c.Env, "SARA_API_KEY="+secret)
 	for _, address := range []string{"api.example.com", "ftp://api.example.com", "https://"} {
 		c.Fails(ExitUsage, []string{"mcp", "--url", address}, "--url ", " is not an absolute http or https URL, such as https://api.example.com")

@@ -119,7 +119,7 @@ func TestFullRedisCountsOnceRowsAreDeleted(t *testing.T) {
 
 func TestRedisCacheURLNeedsRedisURL(t *testing.T) {
 	c := clitest.New(t, sara)
-	c.Fails(ExitError, []string{"serve", "--check", "--redis-cache-url", "redis://127.0.0.1:1"},
+	c.Fails(ExitUsage, []string{"serve", "--check", "--redis-cache-url", "redis://127.0.0.1:1"},
 		"sara: SARA_REDIS_CACHE_URL (--redis-cache-url): it needs SARA_REDIS_URL too, since one process alone")
 }
 

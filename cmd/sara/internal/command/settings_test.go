@@ -199,15 +199,27 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 
 func TestCheckReportsAllWrongSettings(t *testing.T) {
 	t.Parallel()
-	clitest.New(t, sara).Fails(ExitError, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--replicas", "many"},
+	clitest.New(t, sara).Fails(ExitUsage, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--replicas", "many"},
 		"sara: SARA_LISTEN (--listen): ", "sara: SARA_LOG_LEVEL (--log-level): ", "sara: SARA_REPLICAS (--replicas): ")
+}
+
+// The exit status of wrong usage is that of flags: the environment, and the contents of a file that a flag names, are no usage.
+func TestWrongSettingsExitAsTheirOrigin(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, sara)
+	plans := c.Write("plans.yaml", "plans: {mine: {api_access: true}}\n")
+	c.Fails(ExitUsage, []string{"serve", "--listen", "x"}, "sara: SARA_LISTEN (--listen): ")
+	c.Fails(ExitError, []string{"serve", "--plans-file", plans}, "sara: SARA_PLANS_FILE (--plans-file): "+plans+": plan mine: ")
+	c.Fails(ExitError, []string{"serve", "--anomalies-file", c.Path("none")}, "sara: SARA_ANOMALIES_FILE (--anomalies-file): ")
+	c.With("SARA_LISTEN=x").Fails(ExitError, []string{"serve", "--log-level", "info"}, "sara: SARA_LISTEN: ")
+	c.With("SARA_LISTEN=x").Fails(ExitUsage, []string{"serve", "--log-level", "loud"}, "sara: SARA_LISTEN: ", "sara: SARA_LOG_LEVEL (--log-level): ")
 }
 
 func TestWrongFileSettingsAreReportedWithLineAllAtOnce(t *testing.T) {
 	t.Parallel()
 	c := clitest.New(t, sara)
 	file := c.Write("sara.yaml", "listen: x\n\nlog_level: loud\nkey_prefix: ok\n")
-	c.Fails(ExitError, []string{"serve", "--check", "--config", file, "--replicas", "none"}, "sara: SARA_LISTEN ("+file+", line 1): ",
+	c.Fails(ExitUsage, []string{"serve", "--check", "--config", file, "--replicas", "none"}, "sara: SARA_LISTEN ("+file+", line 1): ",
 		"sara: SARA_LOG_LEVEL ("+file+", line 3): ", "sara: SARA_REPLICAS (--replicas): ")
 	file = c.Write("sara.yaml", "one: 1\nlisten: [x]\ntwo: 2\n")
 	c.Fails(ExitError, []string{"serve", "--config", file},
@@ -316,7 +328,7 @@ func TestListenersCannotShareAPort(t *testing.T) {
 	} {
 		args := []string{"serve", "--check", "--listen", test.public, "--admin-listen", test.admin}
 		if test.clash {
-			c.Fails(ExitError, args, "sara: SARA_ADMIN_LISTEN (--admin-listen): \""+test.admin+"\" has the same port as SARA_LISTEN, \""+test.public+"\"")
+			c.Fails(ExitUsage, args, "sara: SARA_ADMIN_LISTEN (--admin-listen): \""+test.admin+"\" has the same port as SARA_LISTEN, \""+test.public+"\"")
 		} else {
 			c.OK(args...)
 		}
@@ -355,7 +367,7 @@ func TestSecretsOnTheCommandLineAreRefused(t *testing.T) {
 	} {
 		c := clitest.New(t, sara)
 		variable := "SARA_" + strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))
-		c.Fails(ExitError, []string{"serve", "--check", flag, secret}, variable+" ("+flag+"): every user of this machine",
+		c.Fails(ExitUsage, []string{"serve", "--check", flag, secret}, variable+" ("+flag+"): every user of this machine",
 			"set "+variable+", or let "+variable+"_FILE name a file")
 		if said := c.Said.String(); strings.Contains(said, "hunter2") || strings.Contains(said, clitest.SecretKey) {
 			t.Errorf("%s: the secret is repeated: %s", flag, said)

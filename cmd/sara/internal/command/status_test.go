@@ -83,7 +83,7 @@ func TestHealth(t *testing.T) {
 	if strings.Contains(c.Said.String(), "hunter2") {
 		t.Error("a password was quoted")
 	}
-	c.Fails(ExitError, []string{"health", "--admin-listen", "9090"}, `SARA_ADMIN_LISTEN (--admin-listen): "9090" is not of the form HOST:PORT`)
+	c.Fails(ExitUsage, []string{"health", "--admin-listen", "9090"}, `SARA_ADMIN_LISTEN (--admin-listen): "9090" is not of the form HOST:PORT`)
 }
 
 // fakeMetrics is a ready replica with the metrics of a registry.
@@ -396,7 +396,7 @@ func TestStatusCreatesNoFiles(t *testing.T) {
 	if made, err := filepath.Glob(c.Path("*")); err != nil || len(made) > 0 {
 		t.Errorf("status creates %v (%v)", made, err)
 	}
-	c.Fails(ExitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ",
+	c.Fails(ExitUsage, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ",
 		"SARA_ADMIN_LISTEN (--admin-listen): ")
 }
 

@@ -6,11 +6,20 @@ import (
 	"strings"
 )
 
+// ErrUsage matches an Error about the value of a flag. One about the contents of a file that a flag names is no wrong usage.
+var ErrUsage = errors.New("the value of a flag is wrong")
+
 // Error is a problem with a setting, or with a source of settings, and its fix.
 type Error struct {
 	Where   string // the setting's name in the environment, or a file
 	Problem string
 	origin  string // empty for the environment, and until Locate
+	inFile  bool   // the problem is the contents of the file that the setting names
+}
+
+// Is implements the matching of errors.Is.
+func (e *Error) Is(target error) bool {
+	return target == ErrUsage && strings.HasPrefix(e.origin, flagPrefix) && !e.inFile
 }
 
 func (e *Error) Error() string {
@@ -59,7 +68,7 @@ func (l *Loader) Locate(err error) error {
 func (l *Loader) origin(name string) string {
 	for flag := range l.values() {
 		if environmentName(flag.Name) == name && l.onCommandLine(flag.Name) {
-			return "--" + flag.Name
+			return flagPrefix + flag.Name
 		}
 	}
 	if l.environment[name] != "" || l.file == nil {

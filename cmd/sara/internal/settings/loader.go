@@ -20,8 +20,11 @@ const ConfigFlag = "config"
 // IsSetting reports whether a flag is a setting.
 func IsSetting(flag *kong.Value) bool { return flag.Tag.Type == settingType }
 
-// prefix is that of all settings in the environment.
-const prefix = "SARA_"
+// The prefixes of all settings, in the environment and on the command line.
+const (
+	prefix     = "SARA_"
+	flagPrefix = "--"
+)
 
 // environmentName returns the variable of a flag.
 func environmentName(flag string) string { return prefix + strings.ToUpper(fileName(flag)) }
@@ -184,7 +187,7 @@ func (l *Loader) Parse(parsed *kong.Context) error {
 			continue
 		}
 		if err := v.parse(flag.Tag); err != nil {
-			errs = append(errs, &Error{Where: environmentName(flag.Name), Problem: err.Error()})
+			errs = append(errs, &Error{Where: environmentName(flag.Name), Problem: err.Error(), inFile: errors.As(err, new(fileError))})
 		}
 	}
 	if command, ok := parsed.Selected().Target.Addr().Interface().(Checker); ok {

@@ -23,15 +23,18 @@ func (p *PlanTable) parse(*kong.Tag) (err error) {
 	return err
 }
 
+// A fileError is a problem of the file that a setting names.
+type fileError struct{ error }
+
 // parseFile reads a file. If it cannot be opened, the error says what to do.
 func parseFile[T any](path string, read func(io.Reader) (T, error), remedy string) (value T, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return value, fmt.Errorf("%w; %s", err, remedy)
+		return value, fileError{fmt.Errorf("%w; %s", err, remedy)}
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	if value, err = read(file); err != nil {
-		return value, fmt.Errorf("%s: %w", path, err)
+		return value, fileError{fmt.Errorf("%s: %w", path, err)}
 	}
 	return value, nil
 }
