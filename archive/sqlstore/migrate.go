@@ -15,9 +15,11 @@ import (
 var migrations embed.FS
 
 const (
-	// migrationPatience bounds how long a process waits for another one to migrate.
-	migrationPatience = 5 * time.Minute
+	// MigrationPatience bounds how long a process waits for another one to migrate.
+	MigrationPatience = 5 * time.Minute
 	migrationPoll     = 100 * time.Millisecond
+	// migrationNotice is after how long a wait is announced: most end before.
+	migrationNotice = time.Second
 	// lockForMigration keeps other processes from migrating the same schema until its transaction ends. A session lock would stay with a
 	// pooler's session, and lock out the next process. It does not wait: a process that waits in a transaction occupies a session of the
 	// pooler, whose pool may be so small that none is left for the migration.
@@ -57,8 +59,9 @@ func (s *Store) migrate(ctx context.Context) (applied int, err error) {
 
 // lockMigration waits until no other process is migrating the schema. The lock keeps one connection until unlock is called.
 func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
+	ctx, cancel := context.WithTimeout(ctx, MigrationPatience)
 	defer cancel()
+	began, announce := s.now(), s.onWait
 	for {
 		unlock, err := s.tryLockMigration(ctx)
 		if err != nil {
@@ -66,6 +69,10 @@ func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 		}
 		if unlock != nil {
 			return unlock, nil
+		}
+		if waited := s.now().Sub(began); waited >= migrationNotice && announce != nil {
+			announce()
+			announce = nil
 		}
 		select {
 		case <-time.After(migrationPoll):

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,6 +27,7 @@ func TestPools(t *testing.T) {
 	t.Run("a command opens one connection", func(t *testing.T) { testCommandConnections(t, server) })
 	t.Run("a process that uses the database is named", func(t *testing.T) { testOtherProcesses(t, server) })
 	t.Run("a wait for the lock of a migration is interrupted", func(t *testing.T) { testInterruptedMigration(t, server) })
+	t.Run("a long wait for the lock of a migration is announced", func(t *testing.T) { testAnnouncedMigration(t, server) })
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
 }
 
@@ -238,6 +240,27 @@ func testInterruptedMigration(t *testing.T, server *pgtest.Server) {
 	unlock := value(s.lockMigration(t.Context()))(t)
 	unlock()
 	wantNil(t, s.Close())
+}
+
+// A process that waits for another one's migration says so once, after a second.
+func testAnnouncedMigration(t *testing.T, server *pgtest.Server) {
+	url := server.NewDatabase(t)
+	other := value(Open(t.Context(), Config{URL: url}))(t)
+	held := value(other.lockMigration(t.Context()))(t)
+	var now time.Time
+	var announced []time.Time
+	ticks := 0
+	s := value(Open(t.Context(), Config{URL: url, OnMigrationWait: func() { announced = append(announced, now) }, Now: func() time.Time {
+		if ticks++; ticks == 6 {
+			held()
+		}
+		now = now.Add(migrationNotice / 2)
+		return now
+	}}))(t)
+	unlock := value(s.lockMigration(t.Context()))(t)
+	unlock()
+	equal(t, announced, []time.Time{time.Time{}.Add(migrationNotice / 2).Add(migrationNotice)})
+	wantNil(t, errors.Join(s.Close(), other.Close()))
 }
 
 // testTransactionPooling runs what processes do concurrently: migrate, look up, write in transactions, and hold leases.

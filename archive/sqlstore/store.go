@@ -30,6 +30,9 @@ type Config struct {
 	Actor string
 	// AuditRetention is how long entries of the audit log that this store writes are kept; 0: DefaultAuditRetention.
 	AuditRetention time.Duration
+	// OnMigrationWait is called, once for each Migrate, when it has waited a second for another process that is migrating; nil: nothing is.
+	// Migrate waits for up to MigrationPatience.
+	OnMigrationWait func()
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -46,6 +49,7 @@ type Store struct {
 	now            func() time.Time
 	actor          string
 	auditRetention time.Duration
+	onWait         func() // nil: nothing
 	generation     atomic.Uint64
 	opening        *opening
 }
@@ -100,7 +104,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // the store fails with ErrNotOpen.
 func New(c Config) (*Store, error) {
 	s := &Store{ring: c.Keyring, now: c.Now, actor: c.Actor, auditRetention: cmp.Or(c.AuditRetention, DefaultAuditRetention),
-		waited: newLaneWaits(), opening: newOpening()}
+		onWait: c.OnMigrationWait, waited: newLaneWaits(), opening: newOpening()}
 	if s.ring != nil {
 		s.sealer = s.ring.Sealer(credentialsPurpose)
 	}

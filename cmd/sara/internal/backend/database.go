@@ -44,7 +44,7 @@ func connect(ctx context.Context, s settings.Store, forCommand bool) (*sqlstore.
 func databaseConfig(s settings.Store) (sqlstore.Config, error) {
 	keys, err := s.Keyring()
 	return sqlstore.Config{URL: s.DatabaseURL.URL(), Keyring: keys, Connections: s.DatabaseConnections.N, Actor: actor(),
-		AuditRetention: time.Duration(s.AuditDays.N) * 24 * time.Hour, Now: s.ClockOffset.Shift(time.Now)}, err
+		OnMigrationWait: s.MigrationWait, AuditRetention: time.Duration(s.AuditDays.N) * 24 * time.Hour, Now: s.ClockOffset.Shift(time.Now)}, err
 }
 
 // OpenDatabaseLater returns a database that does not answer now. It can be used once Migrate has succeeded. The caller closes it.

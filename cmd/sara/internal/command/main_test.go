@@ -27,6 +27,7 @@ func TestWithPostgreSQL(t *testing.T) {
 	}{
 		{"refusals name the setting and the fix", testPreflight},
 		{"status reads one row", testStatusReadsOneRow},
+		{"a wait for a migration is announced", testAnnouncedMigration},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

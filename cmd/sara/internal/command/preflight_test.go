@@ -1,11 +1,15 @@
 package command
 
 import (
+	"context"
+	"io"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5"
 
 	"sara/archive/sqlstore/pgtest"
 	"sara/cmd/sara/internal/clitest"
@@ -47,6 +51,44 @@ func testPreflight(t *testing.T, postgres *pgtest.Server) {
 	}
 	if strings.Contains(c.Said.String(), "hunter2") {
 		t.Error("a secret was quoted")
+	}
+}
+
+// A notice receives the output of a process, and calls do once it has a text.
+type notice struct {
+	strings.Builder
+	text string
+	do   func()
+}
+
+func (n *notice) Write(b []byte) (int, error) {
+	before := strings.Contains(n.String(), n.text)
+	_, err := n.Builder.Write(b)
+	if !before && strings.Contains(n.String(), n.text) {
+		n.do()
+	}
+	return len(b), err
+}
+
+// testAnnouncedMigration runs a command while another process migrates: it must not look as if it hung. The lock is that of the migration.
+func testAnnouncedMigration(t *testing.T, postgres *pgtest.Server) {
+	address := postgres.NewDatabase(t)
+	holder, err := pgx.Connect(t.Context(), address)
+	if err == nil {
+		_, err = holder.Exec(t.Context(), "SELECT pg_advisory_lock(1935766625, hashtext(current_schema()))")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := &notice{text: "sara: another process is migrating the database: waiting for it, for up to 5m0s\n", do: func() {
+		if err := holder.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if status := sara(ctx, []string{"migrate", "--json"}, []string{"SARA_DATABASE_URL=" + address}, strings.NewReader(""), io.Discard, errs); status != 0 || !strings.Contains(errs.String(), errs.text) {
+		t.Errorf("status %d: %s", status, errs)
 	}
 }
 

@@ -29,6 +29,9 @@ type servedDatabase struct {
 // PostgreSQL that does not answer is opened later: the process waits for it instead of an orchestrator that restarts the process.
 // Without Redis that is an error, because what was counted today is in the database too.
 func (c *serveCommand) openDatabase(ctx context.Context, plans policy.Plans, log *slog.Logger) (d servedDatabase, err error) {
+	c.OnMigrationWait(func() {
+		log.WarnContext(ctx, "another process is migrating the database: waiting for it", slog.Duration("at_most", sqlstore.MigrationPatience))
+	})
 	var created string
 	d.store, created, err = backend.ServeDatabase(ctx, c.Store)
 	if err == nil {

@@ -3,6 +3,8 @@ package command
 import (
 	"context"
 
+	"github.com/alecthomas/kong"
+
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
@@ -61,6 +63,15 @@ func list[R console.Record](ctx context.Context, con *console.Console, f recordF
 // announceDatabase says that a database was created: the command may have been meant for another one.
 func announceDatabase(con *console.Console, path string) {
 	con.Note("created a new, empty database: %s", path)
+}
+
+// announceWaits lets a command that opens the database say why it does nothing while another process migrates.
+func announceWaits(parsed *kong.Context, con *console.Console) {
+	if store, ok := parsed.Selected().Target.Addr().Interface().(interface{ OnMigrationWait(func()) }); ok {
+		store.OnMigrationWait(func() {
+			con.Note("another process is migrating the database: waiting for it, for up to %v", sqlstore.MigrationPatience)
+		})
+	}
 }
 
 // upstreamFlags are the flags of commands that store what Search Console has.
