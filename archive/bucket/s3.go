@@ -210,7 +210,7 @@ func (b *s3) Delete(ctx context.Context, name, revision string) error {
 	return attempt("delete", name, err)
 }
 
-// mapError returns the package's error for a response of the store, if there is one.
+// mapError returns the package's error for a response of the store, if there is one. The text of every other has the store's code.
 func mapError(err error) error {
 	if err == nil {
 		return nil
@@ -221,6 +221,8 @@ func mapError(err error) error {
 	case response.StatusCode == http.StatusPreconditionFailed, response.StatusCode == http.StatusConflict,
 		response.Code == minio.PreconditionFailed:
 		return ErrChanged
+	case !strings.Contains(err.Error(), response.Code):
+		return fmt.Errorf("%.60s: %w", response.Code, err)
 	}
 	return err
 }

@@ -19,8 +19,8 @@ import (
 )
 
 func TestS3ErrorsNameTheObjectAndNoSecret(t *testing.T) {
-	const secret = "not-the-right-secret"
-	refuse := func(name, location, want string) {
+	const wrong = "not-the-right-secret"
+	refuse := func(name, secret, location, want string) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
 			b := open(t, location)
@@ -37,8 +37,8 @@ func TestS3ErrorsNameTheObjectAndNoSecret(t *testing.T) {
 	}
 	server := s3test.Start(t)
 	location := server.NewBucket(t)
-	refuse("wrong credentials", location, "signature")
-	refuse("no such bucket", strings.Replace(location, "s3://", "s3://no-", 1), "")
+	refuse("wrong credentials", wrong, location, "SignatureDoesNotMatch: The request signature")
+	refuse("no such bucket", s3test.SecretKey, strings.Replace(location, "s3://", "s3://no-", 1), "NoSuchBucket: The specified bucket does not exist")
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestS3ErrorsNameTheObjectAndNoSecret(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	refuse("no server answers", "s3://bucket?region=us-east-1&endpoint=http://"+addr, "refused")
+	refuse("no server answers", wrong, "s3://bucket?region=us-east-1&endpoint=http://"+addr, "refused")
 }
 
 // oddStore returns a bucket in a store that answers as the handler does.
@@ -118,6 +118,26 @@ func TestS3LostConnectionsCostOneOperation(t *testing.T) {
 	lost.Store(true)
 	if first, second := get(200*time.Millisecond), get(10*time.Second); first == nil || second != nil {
 		t.Errorf("the first: %v, the second: %v", first, second)
+	}
+}
+
+// Operators look up the code of a store's refusal, and not every message has it.
+func TestS3ErrorsHaveTheCodeOnce(t *testing.T) {
+	for body, want := range map[string]string{
+		"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>":        `get object "o": AccessDenied: Access Denied`,
+		"<Error><Code>AccessDenied</Code><Message>AccessDenied for ann</Message></Error>": `get object "o": AccessDenied for ann`,
+		"<Error><Code>InvalidAccessKeyId</Code></Error>":                                  `get object "o": InvalidAccessKeyId: `,
+		"<Error><Code>KeyDisabled</Code></Error>":                                         `get object "o": Error response code KeyDisabled.`,
+		"not XML": `get object "o": AccessDenied: `,
+	} {
+		b := oddStore(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/xml")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprint(w, body)
+		})
+		if _, _, err := b.Get(t.Context(), "o"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
 	}
 }
 
