@@ -40,6 +40,11 @@ type Client interface {
 // extension after a pause of this process, too.
 const StepTimeout = 100 * time.Millisecond
 
+// stepsToMaster is how many steps a connection to the master of a Sentinel may take: the client asks the sentinel that it knows, asks it
+// again, asks all of them, and dials the master. With a single step, it would fail before it asks another sentinel than one that does not
+// answer, for as long as that one is down, and with it often the master, on the same machine.
+const stepsToMaster = 5
+
 // Open returns a client for a URL in one of the forms of go-redis: redis:// or rediss:// for a single server, unix:// for
 // a socket; with master_name (and addr for further sentinels) for Sentinel; with addr for the further nodes of a cluster. It
 // does not connect yet. step is the timeout of each dial, read and write: StepTimeout for requests, more for what can wait.
@@ -54,13 +59,7 @@ func Open(address string, step time.Duration) (Client, error) {
 	var client Client
 	switch query := parsed.Query(); {
 	case query.Get("master_name") != "":
-		var o *redis.FailoverOptions
-		if o, err = redis.ParseFailoverURL(address); err == nil {
-			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
-			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
-			o.Dialer = patient(&redis.Options{DialTimeout: step, TLSConfig: o.TLSConfig})
-			client = redis.NewFailoverClient(o)
-		}
+		client, err = openFailover(address, step)
 	case query.Has("addr"):
 		var o *redis.ClusterOptions
 		if o, err = redis.ParseClusterURL(address); err == nil {
@@ -87,6 +86,18 @@ func Open(address string, step time.Duration) (Client, error) {
 	}
 	client.AddHook(patientHook{})
 	return client, nil
+}
+
+// openFailover returns a client of the master of a Sentinel.
+func openFailover(address string, step time.Duration) (Client, error) {
+	o, err := redis.ParseFailoverURL(address)
+	if err != nil {
+		return nil, err
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = stepsToMaster*step, step, step, step
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+	o.Dialer = patient(&redis.Options{DialTimeout: step, TLSConfig: o.TLSConfig})
+	return redis.NewFailoverClient(o), nil
 }
 
 // IsAnswer reports whether Redis has answered a step that ended with err, if only that there is no value, or one of another program.

@@ -10,10 +10,11 @@ import (
 	"sara/policy/redisconn"
 )
 
-// A Group is a cluster, or a master with its sentinel.
+// A Group is a cluster, or a master with its sentinels.
 type Group struct {
-	Nodes []*Server // the masters
-	url   string
+	Nodes     []*Server // the masters; with sentinels, the master and then its replicas
+	Sentinels []*Server
+	url       string
 }
 
 // URL returns the group's URL for redisconn.Open.
@@ -74,17 +75,52 @@ func StartCluster(tb testing.TB) (wait func() *Group) {
 // Sentinel starts a master and a sentinel that monitors it.
 func Sentinel(tb testing.TB) *Group {
 	tb.Helper()
-	master := Single(tb)
-	sentinel := server(tb)
-	// A sentinel needs a configuration file that it can rewrite.
-	const file = "sentinel.conf"
-	config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor sara 127.0.0.1 %s 1\n", sentinel.port, master.port)
-	if err := os.WriteFile(filepath.Join(sentinel.dir, file), []byte(config), 0o600); err != nil {
-		tb.Fatalf("configure a sentinel: %v", err)
+	return sentinels(tb, 1, Single(tb))
+}
+
+// Sentinels starts a master and three sentinels that monitor it.
+func Sentinels(tb testing.TB) *Group {
+	tb.Helper()
+	return sentinels(tb, 3, Single(tb))
+}
+
+// Failover starts a master with a replica, and a sentinel that makes the replica the master within seconds if that fails. If tests are
+// short, it skips this one.
+func Failover(tb testing.TB) *Group {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("a failover takes two seconds")
 	}
-	sentinel.arguments = []string{file, "--sentinel"}
-	sentinel.Start()
-	return &Group{Nodes: []*Server{master}, url: sentinel.URL() + "?master_name=sara"}
+	master := Single(tb, "--repl-diskless-sync-delay", "0")
+	return sentinels(tb, 1, master, Single(tb, "--replicaof", "127.0.0.1 "+master.port))
+}
+
+// sentinels starts sentinels that monitor a master and its replicas, and waits until they know of these and of each other.
+func sentinels(tb testing.TB, number int, nodes ...*Server) *Group {
+	tb.Helper()
+	g := &Group{Nodes: nodes}
+	query := url.Values{"master_name": {"sara"}}
+	for range number {
+		s := server(tb)
+		// A sentinel needs a configuration file that it can rewrite.
+		const file = "sentinel.conf"
+		config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor sara 127.0.0.1 %s %d\nsentinel down-after-milliseconds sara 500\n"+
+			"sentinel failover-timeout sara 1000\n", s.port, nodes[0].port, number/2+1)
+		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(config), 0o600); err != nil {
+			tb.Fatalf("configure a sentinel: %v", err)
+		}
+		s.arguments = []string{file, "--sentinel"}
+		s.Start()
+		s.do("sentinel", "debug", "info-period", 100, "ping-period", 100, "publish-period", 100) // instead of every one to ten seconds
+		if g.Sentinels = append(g.Sentinels, s); len(g.Sentinels) > 1 {
+			query.Add("addr", s.Addr())
+		}
+	}
+	for _, s := range g.Sentinels {
+		s.await(fmt.Sprintf("slaves=%d,sentinels=%d", len(nodes)-1, number), "info", "sentinel")
+	}
+	g.url = g.Sentinels[0].URL() + "?" + query.Encode()
+	return g
 }
 
 func (s *Server) do(command ...any) {
