@@ -94,6 +94,9 @@ func openFailover(address string, step time.Duration) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.ReplicaOnly || o.RouteByLatency || o.RouteRandomly { // of the last two, go-redis panics
+		return nil, errors.New("replicas, which lag behind their master, shall answer")
+	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = stepsToMaster*step, step, step, step
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
 	o.Dialer = patient(&redis.Options{DialTimeout: step, TLSConfig: o.TLSConfig})

@@ -26,6 +26,9 @@ func TestOpenRejectsMalformedURLsWithoutQuotingThem(t *testing.T) {
 		{"redis://redis:6379?password=s3cr3tpw", "the Redis URL redis://redis:6379 has "},
 		{"redis://redis:6379?pool_size=s3cr3tpw", "the Redis URL redis://redis:6379 has "},
 		{"redis://h?master_name=m&sentinel_password=s3cr3tpw", "the Redis URL redis://h has "},
+		{"redis://h?master_name=m&replica_only=true", "invalid parameter"},
+		{"redis://h?master_name=m&route_randomly=true", "invalid parameter"},
+		{"redis://h?master_name=m&route_by_latency=true", "invalid parameter"},
 		{"redis://:s3cr3tpw@h?addr=s3cr3tpw", "the Redis URL redis://h has "},
 		{"unix://run/redis.sock", "write unix:///PATH"},
 	} {
