@@ -65,7 +65,7 @@ func extended(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // patient makes the connections of a dialer patient.
 func patient(o *redis.Options) func(ctx context.Context, network, address string) (net.Conn, error) {
-	dial := redis.NewDialer(o)
+	dial := dialer(o)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
