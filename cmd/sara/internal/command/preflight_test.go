@@ -92,6 +92,39 @@ func testAnnouncedMigration(t *testing.T, postgres *pgtest.Server) {
 	}
 }
 
+// The URL of a Sentinel has two passwords, and a name that only the sentinels know.
+func TestPreflightNamesWhatASentinelRefuses(t *testing.T) {
+	t.Parallel()
+	open, guarded := redistest.Sentinel(t), redistest.Sentinel(t)
+	for _, server := range []*redistest.Server{open.Nodes[0], guarded.Sentinels[0]} {
+		if err := server.Client().Do(t.Context(), "acl", "setuser", "default", "resetpass", ">sesame").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := clitest.New(t, sara)
+	sentinel, locked := open.Sentinels[0].Addr(), guarded.Sentinels[0].Addr()
+	for _, test := range []struct{ name, url, want string }{
+		{"the master wants a password", "redis://:hunter2@" + sentinel + "?master_name=sara", "the master requires a password"},
+		{"the master wants another one", "redis://" + sentinel + "?master_name=sara&password=hunter2", "&username=USER&password=PASSWORD"},
+		{"the sentinel wants a password", "redis://" + locked + "?master_name=sara&password=hunter2", "the sentinels require a password"},
+		{"the sentinel wants another one", "redis://:hunter2@" + locked + "?master_name=sara", "write theirs before the @"},
+		{"another name", "redis://" + sentinel + "?master_name=mymaster", "the sentinels know no master with the name of master_name"},
+		{"no name", "redis://" + sentinel, "it is a Sentinel, which has no data: add ?master_name=NAME"},
+		{"no sentinel", "redis://" + guarded.Nodes[0].Addr() + "?master_name=sara", "it is no Sentinel"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := c.With("SARA_REDIS_URL=" + test.url).In(t)
+			for _, args := range clitest.Preflights() {
+				c.Fails(ExitError, args, "sara: SARA_REDIS_URL: redis://", test.want)
+			}
+		})
+	}
+	c.With("SARA_REDIS_URL=redis://"+sentinel+"?master_name=sara&password=sesame").OK("serve", "--check")
+	if strings.Contains(c.Said.String(), "hunter2") {
+		t.Error("a secret was quoted")
+	}
+}
+
 // A program that was rolled back must not say that all is well and then refuse to serve.
 func TestPreflightRefusesANewerSchema(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type Store struct {
 	AuditDays           Count      `type:"setting" min:"30" max:"3650" default:"400" example:"400" placeholder:"DAYS" help:"How long the audit log keeps an administrative change that is made now, 30 to 3650 days; default: ${default}."`
 	SecretKey           SecretKey  `type:"setting" secret:"" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials; sara connection reseal --help explains how to change it."`
 	SecretKeyPrevious   SecretKeys `type:"setting" secret:"" placeholder:"BASE64,…" unset:"none" help:"Former secret keys, separated by commas, that still open what they encrypted."`
-	RedisURL            Redis      `type:"setting" secret:"" setting:"SARA_REDIS_URL" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
+	RedisURL            Redis      `type:"setting" secret:"" setting:"SARA_REDIS_URL" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, or redis://SENTINEL:PORT?master_name=NAME&username=USER&password=PASSWORD, or with addr for a cluster; required to serve with several processes."`
 
 	MigrationWait func() `kong:"-"` // sqlstore.Config.OnMigrationWait
 }
