@@ -132,6 +132,14 @@ func (c *UsageCount) advanceTo(h hour) {
 	}
 }
 
+// goBackTo makes a count that is ahead of h one of h, and one that is ahead by more than a day one of its day, as account.lua does.
+func (c *UsageCount) goBackTo(h hour) {
+	c.Hour = min(c.Hour, int64(h))
+	if c.Day > h.day()+1 {
+		c.Day = h.day()
+	}
+}
+
 // minus returns what was used after an earlier count of the same account.
 func (c UsageCount) minus(earlier UsageCount) UsageCount {
 	earlier.advanceTo(hour(c.Hour))

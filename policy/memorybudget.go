@@ -12,6 +12,7 @@ type MemoryBudget struct {
 	now    func() time.Time
 	shares func() int // how many replicas share each limit on requests
 	halved int        // how many times as many shares a limit on upstream calls has
+	ahead  hour       // by how much the windows may be ahead of a clock that was set back
 
 	mu         sync.Mutex // guards everything below
 	accounts   map[string]*account
@@ -69,11 +70,14 @@ var _ Budget = (*MemoryBudget)(nil)
 
 // NewMemoryBudget returns a budget that grants every account its whole allowance.
 func NewMemoryBudget(now func() time.Time) *MemoryBudget {
-	return newMemoryBudget(now, func() int { return 1 }, 1)
+	b := newMemoryBudget(now, func() int { return 1 }, 1)
+	b.ahead = 1
+	return b
 }
 
+// newMemoryBudget returns one whose windows may be ahead by a day, since the masters of a cluster have clocks of their own.
 func newMemoryBudget(now func() time.Time, shares func() int, halved int) *MemoryBudget {
-	return &MemoryBudget{now: now, shares: shares, halved: halved, accounts: map[string]*account{}, properties: map[string]tokenBucket{},
+	return &MemoryBudget{now: now, shares: shares, halved: halved, ahead: 24, accounts: map[string]*account{}, properties: map[string]tokenBucket{},
 		leases: map[string]*lease{}}
 }
 
@@ -216,10 +220,12 @@ func (b *MemoryBudget) beginOutage() {
 
 // account returns an account with its windows advanced to now. The caller holds the lock.
 func (b *MemoryBudget) account(id string, now time.Time) *account {
-	// If the clock moves back, stay in the later window: the earlier one's allowance has been granted already.
+	// If the clock moves back a little, stay in the later window: the earlier one's allowance has been granted already.
 	if h := hourOf(now); h > b.latest {
 		b.latest = h
 		b.sweep(now)
+	} else if h < b.latest-b.ahead {
+		b.goBack(h)
 	}
 	a := b.accounts[id]
 	if a == nil {
@@ -231,6 +237,17 @@ func (b *MemoryBudget) account(id string, now time.Time) *account {
 		c.advanceTo(b.latest)
 	}
 	return a
+}
+
+// goBack makes the windows follow a clock that was far ahead, which otherwise would not end until it gets there again. What was counted in
+// them remains counted. The caller holds the lock.
+func (b *MemoryBudget) goBack(h hour) {
+	b.latest = h
+	for _, a := range b.accounts {
+		for _, c := range [...]*UsageCount{&a.used, &a.synced, &a.seen, &a.leased, &a.beyond, &a.base.used, &a.base.seen} {
+			c.goBackTo(h)
+		}
+	}
 }
 
 // sweep frees, once an hour, full buckets and accounts that have not been used today.

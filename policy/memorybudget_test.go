@@ -150,21 +150,69 @@ func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
 
 func TestClockSetBackGrantsNothingTwice(t *testing.T) {
 	clock := clockAt(time.Date(2026, 3, 5, 23, 59, 0, 0, time.UTC))
-	budget, plan := NewMemoryBudget(clock.now), generousPlan()
-	plan.RequestsPerDay = 3
-	admitN(budget, 3, "a", "k", plan)
-	clock.advance(2 * time.Hour)
-	admitN(budget, 2, "b", "k2", plan)
-	clock.advance(-2 * time.Hour)
-	for account, left := range map[string]int{"a": 3, "b": 1} {
-		// On the later day, which the clock has already reached, a has used nothing and b two.
-		if admitted, _ := admitN(budget, 5, account, account, plan); admitted != left {
-			t.Errorf("account %s: admitted %d, want %d", account, admitted, left)
+	for _, ahead := range []time.Duration{time.Minute, 2 * time.Hour} {
+		budget, plan := NewMemoryBudget(clock.now), generousPlan()
+		plan.RequestsPerDay = 3
+		admitN(budget, 3, "a", "k", plan)
+		admitN(budget, 3, "c", "k3", plan)
+		clock.advance(ahead)
+		for account, key := range map[string]string{"b": "k2", "c": "k3"} {
+			if admitted, _ := admitN(budget, 2, account, key, plan); admitted != 2 {
+				t.Errorf("account %s: admitted %d on the later day, want 2", account, admitted)
+			}
+		}
+		clock.advance(-ahead)
+		for _, account := range []string{"b", "c"} {
+			if admitted, _ := admitN(budget, 5, account, account, plan); admitted != 1 { // of the later day, which the clock has already reached
+				t.Errorf("account %s: admitted %d, want 1", account, admitted)
+			}
+		}
+		clock.advance(ahead)
+		for account, left := range map[string]int{"a": 3, "b": 0, "c": 0} {
+			if admitted, _ := admitN(budget, 5, account, account, plan); admitted != left {
+				t.Errorf("account %s: admitted %d when the clock reached that day again, want %d", account, admitted, left)
+			}
+		}
+		clock.advance(-ahead)
+	}
+}
+
+// A clock that was far ahead for a moment, such as before it was synchronized.
+func TestClockThatWasFarAheadBlocksNobody(t *testing.T) {
+	for _, ahead := range []time.Duration{2 * time.Hour, 24 * time.Hour, 400 * 24 * time.Hour} {
+		clock := noon()
+		budget, plan := NewMemoryBudget(clock.now), generousPlan()
+		plan.RequestsPerHour, plan.RequestsPerDay = 3, 4
+		clock.advance(ahead)
+		admitN(budget, 3, "a", "k", plan)
+		clock.advance(-ahead)
+		_, refusal := admitN(budget, 1, "a", "k", plan)
+		wantRefusal(t, refusal, AccountHour, 3, time.Hour)
+		clock.advance(time.Hour)
+		admitted, _ := admitN(budget, 1, "a", "k", plan) // it may cost an interval of the minute
+		clock.advance(time.Minute)
+		more, _ := admitN(budget, 4, "a", "k", plan)
+		if admitted += more; admitted != 1 { // what was admitted counts on a day
+			t.Errorf("ahead by %v: admitted %d in the next hour, want 1", ahead, admitted)
+		}
+		clock.advance(48 * time.Hour)
+		if admitted, _ := admitN(budget, 4, "a", "k", plan); admitted != 3 {
+			t.Errorf("ahead by %v: admitted %d two days later, want 3", ahead, admitted)
 		}
 	}
-	clock.advance(2 * time.Hour)
-	if admitted, _ := admitN(budget, 5, "a", "k", plan); admitted != 0 {
-		t.Errorf("admitted %d when the clock reached that day again", admitted)
+}
+
+// Redis takes a mark of a day further ahead for a damaged one: counts of the account would be lost again, for as long as the replica runs.
+func TestLedgerFollowsAClockOfRedisThatWasFarAhead(t *testing.T) {
+	const ahead = 400 * 24 * time.Hour
+	clock := noon()
+	ledger := newMemoryBudget(clock.now, func() int { return 2 }, 2)
+	clock.advance(ahead)
+	admitN(ledger, 3, "a", "k", generousPlan())
+	clock.advance(-ahead)
+	today := hourOf(clock.now()).day()
+	if m := ledger.marks("a"); m.ownDay != packed(today, 3) || m.knownDay != packed(today, 3) {
+		t.Errorf("the marks are %+v, want 3 of day %d", m, today)
 	}
 }
 
