@@ -333,6 +333,18 @@ func TestQuotaErrorStartsCooldownOfSite(t *testing.T) {
 	})
 }
 
+func TestCooldownOfAClockThatWasAheadIsOver(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		properties, until := b.properties("shop"), time.Now().AddDate(0, 0, 40)
+		properties[0].State.CooldownUntil = &until
+		results, err := b.paced().Collect(b.t.Context(), properties, b.weeks(1))
+		if err != nil || results[0].Err != nil {
+			t.Errorf("got %v, %v", results, err)
+		}
+		b.wantWhole("shop")
+	})
+}
+
 func TestLongCooldownIsLeftToTheNextRun(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		c := b.paced()

@@ -258,5 +258,5 @@ func (r *run) cooldown(site string) (until time.Time, cooling bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	until = r.cooldowns[site]
-	return until, until.After(r.config.Now())
+	return until, schedule.IsCooling(until, r.config.Now())
 }

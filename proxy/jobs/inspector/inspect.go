@@ -73,7 +73,7 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 
 // cooldown returns an error if the site is in cooldown; otherwise it clears an expired one from the state.
 func (t *task) cooldown() error {
-	if until := t.state.CooldownUntil; until != nil && until.After(t.began) {
+	if until := t.state.CooldownUntil; until != nil && schedule.IsCooling(*until, t.began) {
 		return schedule.NewCooldownError(*until, t.began)
 	}
 	t.state.CooldownUntil = nil

@@ -250,6 +250,17 @@ func TestRateRefusalsCoolDownExponentially(t *testing.T) {
 	})
 }
 
+func TestCooldownOfAClockThatWasAheadIsOver(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 3)...)
+		until := time.Now().AddDate(0, 0, 40)
+		check(t, w.store.SaveIndexRun(t.Context(), sqlstore.IndexState{PropertyID: w.ids["shop"], CooldownUntil: &until}))
+		if r := w.inspect("shop", Options{}); r.Err != nil || r.Inspected != 3 {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
 func TestInspectionsYieldToTrafficUpToTheLimit(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 3)...)

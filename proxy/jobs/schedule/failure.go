@@ -42,6 +42,15 @@ func KindOf(err error) upstream.Kind {
 	return upstream.Unavailable
 }
 
+// maxCooldown is the longest cooldown that is recorded: until midnight, Pacific time, of a day that may have 25 hours.
+const maxCooldown = 25 * time.Hour
+
+// IsCooling reports whether a site is still in a cooldown that was recorded. A longer one than is ever recorded is of a clock that was ahead.
+func IsCooling(until, now time.Time) bool {
+	left := until.Sub(now)
+	return left > 0 && left <= maxCooldown
+}
+
 // CooldownOf returns how long a site is in cooldown after an error of kind Quota.
 func CooldownOf(err error) time.Duration {
 	if cooldown, ok := errors.AsType[*CooldownError](err); ok {

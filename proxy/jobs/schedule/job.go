@@ -132,7 +132,7 @@ func (j *Job[P, R]) due(ctx context.Context, backoff map[string]pause) ([]P, err
 			delete(backoff, s.ID) // another replica may have done it: the next failure is a first one
 			return true
 		}
-		return !s.Enabled || s.CooldownUntil != nil && s.CooldownUntil.After(now) || backoff[s.ID].until.After(now)
+		return !s.Enabled || s.CooldownUntil != nil && IsCooling(*s.CooldownUntil, now) || backoff[s.ID].until.After(now)
 	})
 	if j.Order != nil {
 		slices.SortStableFunc(due, j.Order)

@@ -296,6 +296,8 @@ func TestJobOrdersWhatIsDue(t *testing.T) {
 		{ID: "done", Enabled: true, DoneAt: at(-1)}, {ID: "off"}, {ID: "cooling", Enabled: true, CooldownUntil: at(1)},
 		{ID: "backoff", Enabled: true}, {ID: "stale", Enabled: true, DoneAt: at(-30)},
 		{ID: "cooled", Enabled: true, CooldownUntil: at(-1)}, {ID: "new", Enabled: true},
+		{ID: "cooling until midnight", Enabled: true, CooldownUntil: at(25)},
+		{ID: "cooling by a clock that was ahead", Enabled: true, CooldownUntil: at(26)},
 		{ID: "done by a clock that was ahead", Enabled: true, DoneAt: at(500)},
 	}
 	j := Job[Status, outcome]{
@@ -312,7 +314,7 @@ func TestJobOrdersWhatIsDue(t *testing.T) {
 	for _, s := range due {
 		ids = append(ids, s.ID)
 	}
-	if want := []string{"cooled", "done by a clock that was ahead", "new", "stale"}; !slices.Equal(ids, want) {
+	if want := []string{"cooled", "cooling by a clock that was ahead", "done by a clock that was ahead", "new", "stale"}; !slices.Equal(ids, want) {
 		t.Errorf("due: %v, want %v", ids, want)
 	}
 	j.Properties = func(context.Context) ([]Status, error) { return nil, errWork }

@@ -8,6 +8,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
 	"sara/policy"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -110,7 +111,7 @@ func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) A
 
 // cooldownEnd returns the end of a site's cooldown, null if it has none.
 func (v view) cooldownEnd(until *time.Time) *string {
-	if until == nil || !until.After(v.now) {
+	if until == nil || !schedule.IsCooling(*until, v.now) {
 		return nil
 	}
 	return console.OptionalTime(until)
