@@ -76,44 +76,56 @@ const (
 	refusedByAddress = "address"
 )
 
-// admit adds a connection. If there is no room, the connection that has waited longest is closed for it, of the same network
-// if that is full, and of those without a valid key if there are any: a crowd of strangers evicts no customer. If none has
-// waited long enough, admit returns the reason of the refusal.
+// admit adds a connection. If there is no room, and none can be made, it returns the reason of the refusal.
 func (s *Set) admit(c *Conn) (refused string) {
 	if s.perNetwork > 0 {
 		c.network = policy.Network(c.Address)
 	}
 	s.mu.Lock()
-	var victim *Conn
-	of := s.networks[c.network]
-	if of == nil {
-		of = &group{limit: s.perNetwork}
-	}
-	switch now := s.now(); {
-	case s.perNetwork > 0 && of.isFull():
-		victim, refused = of.longestWaiting(now), refusedByAddress
-	case s.all.isFull():
-		victim, refused = s.all.longestWaiting(now), refusedByTotal
-	}
-	if victim != nil {
-		s.drop(victim)
-		s.metrics.evicted.Inc()
-		refused = ""
-	}
+	victim, refused := s.makeRoom(c.network)
 	if refused == "" {
-		s.all.add(c)
-		if s.perNetwork > 0 {
-			of.add(c)
-			s.networks[c.network] = of
-		}
-	} else {
-		s.metrics.refused.WithLabelValues(refused).Inc()
+		s.add(c)
 	}
 	s.mu.Unlock()
 	if victim != nil {
 		_ = victim.Conn.Close() // its reader notices
 	}
 	return refused
+}
+
+// makeRoom removes the connection that has waited longest if there is no room for one of a network: of the same network if that is full, and
+// of those without a valid key if there are any, so that a crowd of strangers evicts no customer. The caller holds the lock, and closes the
+// victim. If none has waited long enough, makeRoom returns the reason of a refusal.
+func (s *Set) makeRoom(network string) (victim *Conn, refused string) {
+	switch of := s.networks[network]; {
+	case of != nil && of.isFull():
+		victim, refused = of.longestWaiting(s.now()), refusedByAddress
+	case s.all.isFull():
+		victim, refused = s.all.longestWaiting(s.now()), refusedByTotal
+	}
+	switch {
+	case victim != nil:
+		s.drop(victim)
+		s.metrics.evicted.Inc()
+		return victim, ""
+	case refused != "":
+		s.metrics.refused.WithLabelValues(refused).Inc()
+	}
+	return nil, refused
+}
+
+// add adds a connection to its groups. The caller holds the lock.
+func (s *Set) add(c *Conn) {
+	s.all.add(c)
+	if s.perNetwork == 0 {
+		return
+	}
+	of := s.networks[c.network]
+	if of == nil {
+		of = &group{limit: s.perNetwork}
+		s.networks[c.network] = of
+	}
+	of.add(c)
 }
 
 // CloseUnused closes unused connections until ctx ends. The HTTP library's shutdown waits five seconds for the first request of each.
