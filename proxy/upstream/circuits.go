@@ -72,16 +72,16 @@ type probe struct {
 
 // allow admits a call, whose result must be reported to done, or returns the *Error to answer with. A caller that never calls
 // done blocks the circuits for probeTime.
-func (c *circuits) allow(t circuitKey) (done func(result), err error) {
+func (c *circuits) allow(key circuitKey) (done func(result), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	path := c.path(t, now)
+	path := c.path(key, now)
 	if refused, failed := c.refusal(path, now); failed != nil {
 		c.m[refused].refused.Inc()
 		return nil, failed
 	}
-	p := &passage{circuits: c, key: t}
+	p := &passage{circuits: c, key: key}
 	lease := probeTime
 	for i, circuit := range path {
 		if circuit != nil && circuit.state != closed {
@@ -93,22 +93,22 @@ func (c *circuits) allow(t circuitKey) (done func(result), err error) {
 }
 
 // check returns the error that allow would, without admitting a call.
-func (c *circuits) check(t circuitKey) error {
+func (c *circuits) check(key circuitKey) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	if _, failed := c.refusal(c.path(t, now), now); failed != nil {
+	if _, failed := c.refusal(c.path(key, now), now); failed != nil {
 		return failed
 	}
 	return nil
 }
 
 // path returns the circuits of a call; nil is closed.
-func (c *circuits) path(t circuitKey, now time.Time) (path [levels]*circuit) {
-	if r := c.properties.get(t, now); r != nil {
+func (c *circuits) path(key circuitKey, now time.Time) (path [levels]*circuit) {
+	if r := c.properties.get(key, now); r != nil {
 		path[ofProperty] = &r.circuit
 	}
-	if r := c.connections.get(circuitKey{connection: t.connection}, now); r != nil {
+	if r := c.connections.get(circuitKey{connection: key.connection}, now); r != nil {
 		path[ofConnection] = &r.circuit
 	}
 	c.upstream.forget(now)
@@ -180,14 +180,14 @@ func (c *circuits) failed(p *passage, now time.Time) {
 }
 
 // count counts a failure on a level, and reports whether the circuit was closed.
-func (c *circuits) count(on level, t circuitKey, now time.Time) bool {
+func (c *circuits) count(on level, key circuitKey, now time.Time) bool {
 	switch {
 	case on == ofUpstream:
-		return c.upstream.fail(t.connection, now)
+		return c.upstream.fail(key.connection, now)
 	case on == ofConnection:
-		return c.connections.fail(circuitKey{connection: t.connection}, t.site, now)
-	case t.site != "":
-		return c.properties.fail(t, t.site, now)
+		return c.connections.fail(circuitKey{connection: key.connection}, key.site, now)
+	case key.site != "":
+		return c.properties.fail(key, key.site, now)
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -31,11 +32,7 @@ func (m *expiringMap[K, V]) put(key K, value V, until, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.entries) >= maxExpiring {
-		for k, e := range m.entries {
-			if !now.Before(e.until) {
-				delete(m.entries, k)
-			}
-		}
+		maps.DeleteFunc(m.entries, func(_ K, e expiring[V]) bool { return !now.Before(e.until) })
 	}
 	if m.entries == nil || len(m.entries) >= maxExpiring {
 		m.entries = make(map[K]expiring[V])

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -32,23 +33,23 @@ type runs struct {
 	swept   time.Time
 }
 
-// get returns the run of a target; nil if there is none.
-func (s *runs) get(t circuitKey, now time.Time) *run {
-	r := s.entries[t]
+// get returns the run of a key; nil if there is none.
+func (s *runs) get(key circuitKey, now time.Time) *run {
+	r := s.entries[key]
 	if r != nil && r.isIdle(now) {
-		delete(s.entries, t)
+		delete(s.entries, key)
 		return nil
 	}
 	return r
 }
 
-func (s *runs) drop(t circuitKey) { delete(s.entries, t) }
+func (s *runs) drop(key circuitKey) { delete(s.entries, key) }
 
-// fail counts a failed call, and reports whether the circuit of the target was closed.
-func (s *runs) fail(t circuitKey, site string, now time.Time) bool {
-	r := s.get(t, now)
+// fail counts a failed call, and reports whether the circuit of the key was closed.
+func (s *runs) fail(key circuitKey, site string, now time.Time) bool {
+	r := s.get(key, now)
 	if r == nil {
-		if r = s.add(t, now); r == nil {
+		if r = s.add(key, now); r == nil {
 			return true
 		}
 	}
@@ -66,7 +67,7 @@ func (s *runs) fail(t circuitKey, site string, now time.Time) bool {
 }
 
 // add makes a run; nil at the bound.
-func (s *runs) add(t circuitKey, now time.Time) *run {
+func (s *runs) add(key circuitKey, now time.Time) *run {
 	if len(s.entries) >= s.max && now.Sub(s.swept) >= openTime {
 		s.sweep(now)
 	}
@@ -77,18 +78,14 @@ func (s *runs) add(t circuitKey, now time.Time) *run {
 		s.entries = make(map[circuitKey]*run)
 	}
 	r := &run{last: now}
-	s.entries[t] = r
+	s.entries[key] = r
 	return r
 }
 
 // sweep drops the idle runs. At the bound it costs about a millisecond.
 func (s *runs) sweep(now time.Time) {
 	s.swept = now
-	for t, r := range s.entries {
-		if r.isIdle(now) {
-			delete(s.entries, t)
-		}
-	}
+	maps.DeleteFunc(s.entries, func(_ circuitKey, r *run) bool { return r.isIdle(now) })
 }
 
 func (s *runs) countOpen(now time.Time) (n int) {
