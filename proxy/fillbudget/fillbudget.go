@@ -33,21 +33,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Defaults of a Config.
-const (
-	DefaultPerAccount        = 8
-	DefaultPatience          = 10 * time.Second
-	DefaultWaiting           = 1024
-	DefaultWaitingPerAccount = 64
-)
+// DefaultPerAccount is how many fills of one account run at a time.
+const DefaultPerAccount = 8
 
 // Config configures a Budget. Only Bytes is required.
 type Config struct {
 	Bytes             int64         // of all fills together
 	PerAccount        int           // fills of one account at a time; 0: DefaultPerAccount
-	Waiting           int           // claims that may wait at a time; 0: DefaultWaiting
-	WaitingPerAccount int           // claims of one account that may wait at a time; 0: DefaultWaitingPerAccount
-	Patience          time.Duration // the longest wait of a claim; 0: DefaultPatience
+	Waiting           int           // claims that may wait at a time; 0: 1024
+	WaitingPerAccount int           // claims of one account that may wait at a time; 0: 64
+	Patience          time.Duration // the longest wait of a claim; 0: 10 s
 	// Pressed reports whether the heap is above its watermark: then only small claims are granted, from their reserve. It is
 	// called often, and with a lock held. nil: never.
 	Pressed  func() bool
@@ -87,9 +82,9 @@ func New(c Config) (*Budget, error) {
 		return nil, fmt.Errorf("BUG: a fill budget of %d bytes", c.Bytes)
 	}
 	c.PerAccount = cmp.Or(c.PerAccount, DefaultPerAccount)
-	c.Waiting = cmp.Or(c.Waiting, DefaultWaiting)
-	c.WaitingPerAccount = cmp.Or(c.WaitingPerAccount, DefaultWaitingPerAccount)
-	c.Patience = cmp.Or(c.Patience, DefaultPatience)
+	c.Waiting = cmp.Or(c.Waiting, 1024)
+	c.WaitingPerAccount = cmp.Or(c.WaitingPerAccount, 64)
+	c.Patience = cmp.Or(c.Patience, 10*time.Second)
 	if c.Pressed == nil {
 		c.Pressed = func() bool { return false }
 	}
