@@ -119,7 +119,7 @@ func (l *accessLog) write(c *call, status int, code string, took time.Duration) 
 	}
 	l.mu.Lock()
 	before := len(l.buffered)
-	l.buffered = l.format.append(l.buffered, &l.second, c, status, code, took, fraction)
+	l.append(c, status, code, took, fraction)
 	after := len(l.buffered)
 	l.mu.Unlock()
 	if before == 0 {
@@ -137,16 +137,16 @@ func signal(to chan struct{}) {
 	}
 }
 
-// append appends the line of a request. last is the second of the line before. A sampled line carries the sampling fraction.
-func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code string, took time.Duration, fraction float64) []byte {
-	ended := c.started.Add(took)
+// append adds the line of a request to the buffer. A sampled line carries the sampling fraction. The caller holds the lock.
+func (l *accessLog) append(c *call, status int, code string, took time.Duration, fraction float64) {
+	f, dst, ended := l.format, l.buffered, c.started.Add(took)
 	if f == AccessJSON {
 		dst = append(dst, `{"time":"`...)
-		dst = last.appendInstant(dst, ended)
+		dst = l.second.appendInstant(dst, ended)
 		dst = append(dst, `","level":"INFO","msg":"request"`...)
 	} else {
 		dst = append(dst, "time="...)
-		dst = last.appendInstant(dst, ended)
+		dst = l.second.appendInstant(dst, ended)
 		dst = append(dst, " level=INFO msg=request"...)
 	}
 	dst = f.word(dst, "request_id", c.id)
@@ -178,7 +178,7 @@ func (f AccessFormat) append(dst []byte, last *second, c *call, status int, code
 	if f == AccessJSON {
 		dst = append(dst, '}')
 	}
-	return append(dst, '\n')
+	l.buffered = append(dst, '\n')
 }
 
 // appendTenant appends for whom a request is answered, as far as that is known: either may be nil.

@@ -48,11 +48,11 @@ func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 				slog.New(slog.NewJSONHandler(&asJSON, nil)).Info("request", attributes...)
 				took := 1250 * time.Microsecond
 				odd := client == `back\slash` || client == "ünïcode" // slog does not quote these
-				if got, want := afterTime(AccessText.append(nil, new(second), c, 200, code, took, 1)), afterTime(asText.Bytes()); got != want && !odd {
+				if got, want := afterTime(lineOf(AccessText, c, code, took)), afterTime(asText.Bytes()); got != want && !odd {
 					t.Errorf("text:\n got %swant %s", got, want)
 				}
 				var got, want map[string]any
-				line := AccessJSON.append(nil, new(second), c, 200, code, took, 1)
+				line := lineOf(AccessJSON, c, code, took)
 				if err := json.Unmarshal(line, &got); err != nil || json.Unmarshal(asJSON.Bytes(), &want) != nil || line[len(line)-1] != '\n' {
 					t.Fatalf("%q: %v", line, err)
 				}
@@ -94,6 +94,13 @@ func TestAccessLinesHaveExactSeconds(t *testing.T) {
 			t.Errorf("%d ns: got %s, want %s", took, got, want)
 		}
 	}
+}
+
+// lineOf returns the line of a success.
+func lineOf(f AccessFormat, c *call, code string, took time.Duration) []byte {
+	l := &accessLog{format: f}
+	l.append(c, 200, code, took, 1)
+	return l.buffered
 }
 
 func afterTime(line []byte) string {
