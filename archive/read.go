@@ -204,8 +204,7 @@ func (w *walk) addTotal(o *object, source translate.Dimension, day int) error {
 
 func (w *walk) finish() Result {
 	if w.next > w.days.Start {
-		last := w.next - 1
-		w.result.Last = &last
+		w.result.Last = new(w.next - 1)
 	}
 	w.missUntil(w.days.End + 1)
 	if w.by == translate.ByDate {

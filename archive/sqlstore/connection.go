@@ -164,8 +164,7 @@ func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int
 	healthy := note == ""
 	var since *time.Time
 	if !healthy {
-		now := s.clock()
-		since = &now
+		since = new(s.clock())
 	}
 	return s.transition(ctx, "connection", id, "SELECT count(*) FROM connections WHERE id = $1",
 		"UPDATE connections SET healthy = $1, note = $2, unhealthy_since = $3 WHERE id = $4 AND revision = $5 AND healthy <> $1",

@@ -206,8 +206,7 @@ func (o optionalSeconds) Scan(v any) error {
 	switch v := v.(type) {
 	case nil:
 	case int64:
-		t := time.Unix(v, 0).UTC()
-		*o.dst = &t
+		*o.dst = new(time.Unix(v, 0).UTC())
 	default:
 		return fmt.Errorf("%T is not a time in seconds", v)
 	}

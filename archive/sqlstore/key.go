@@ -69,8 +69,7 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 	defer wrap(&err, "create key %q", spec.Name)
 	k = APIKey{ID: newID(), Name: spec.Name, Scopes: slices.Clone(spec.Scopes), From: slices.Clone(spec.From), CreatedAt: s.clock()}
 	if spec.ExpiresAt != nil {
-		expires := spec.ExpiresAt.UTC().Truncate(time.Millisecond)
-		k.ExpiresAt = &expires
+		k.ExpiresAt = new(spec.ExpiresAt.UTC().Truncate(time.Millisecond))
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, spec.Person)

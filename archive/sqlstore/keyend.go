@@ -145,8 +145,7 @@ func (k APIKey) successor(now time.Time, maxDays int) APIKey {
 	next := k
 	next.ID, next.CreatedAt, next.RevokedAt, next.LastUsed = newID(), now, nil, nil
 	if k.ExpiresAt != nil {
-		expires := now.Add(k.ExpiresAt.Sub(k.CreatedAt))
-		next.ExpiresAt = &expires
+		next.ExpiresAt = new(now.Add(k.ExpiresAt.Sub(k.CreatedAt)))
 	}
 	if latest := now.AddDate(0, 0, maxDays); maxDays > 0 && (next.ExpiresAt == nil || next.ExpiresAt.After(latest)) {
 		next.ExpiresAt = &latest

@@ -136,8 +136,7 @@ func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 	if days == 0 {
 		return nil, nil
 	}
-	expires := now.UTC().AddDate(0, 0, days)
-	return &expires, nil
+	return new(now.UTC().AddDate(0, 0, days)), nil
 }
 
 // tries returns first requests for the key: about the key itself, and about a property if it reaches one.

@@ -85,8 +85,7 @@ func OptionalTime(t *time.Time) *string {
 	if t == nil {
 		return nil
 	}
-	text := Timestamp(*t)
-	return &text
+	return new(Timestamp(*t))
 }
 
 // OptionalDate formats a day, or returns nil, which is null in JSON.
@@ -94,8 +93,7 @@ func OptionalDate(d *translate.Date) *string {
 	if d == nil {
 		return nil
 	}
-	text := d.String()
-	return &text
+	return new(d.String())
 }
 
 // Cell returns the text of a table's cell, "-" for nil.

@@ -172,8 +172,7 @@ func newRow(p Property, body []byte, err error) row {
 	made.Totals = answer.Data.Totals
 	if len(answer.Data.Previous) > 0 {
 		made.Previous = answer.Data.Previous
-		delta := made.clicks() - gjson.GetBytes(made.Previous, "clicks").Int()
-		made.ClicksDelta = &delta
+		made.ClicksDelta = new(made.clicks() - gjson.GetBytes(made.Previous, "clicks").Int())
 	}
 	return made
 }

@@ -93,8 +93,7 @@ func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) A
 		}
 	}
 	if upTo != nil {
-		days := max(0, int(anchor-*upTo))
-		lag.LagDays = &days
+		lag.LagDays = new(max(0, int(anchor-*upTo)))
 	}
 	switch {
 	case p.Archived || v.plans[p.Plan].RetentionMonths <= 0:
@@ -171,8 +170,7 @@ func (v view) indexingLag(p sqlstore.InspectableProperty) IndexingLag {
 	lag := IndexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: console.OptionalTime(p.Index.RefreshedAt),
 		RestsUntil: v.cooldownEnd(p.Index.CooldownUntil), Failures: p.Index.Failures, Note: p.Index.Note}
 	if at := p.Index.RefreshedAt; at != nil {
-		days := int(v.now.Sub(*at).Hours() / 24)
-		lag.AgeDays = &days
+		lag.AgeDays = new(int(v.now.Sub(*at).Hours() / 24))
 	}
 	switch {
 	case p.Archived || v.plans[p.Plan].InspectedURLsPerProperty <= 0:

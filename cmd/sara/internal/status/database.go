@@ -36,8 +36,7 @@ func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err
 		d.Problem = problem(err)
 		return d
 	}
-	took := float64(time.Since(begun).Microseconds()) / 1000
-	d.Reachable, d.LatencyMS = true, &took
+	d.Reachable, d.LatencyMS = true, latency(begun)
 	d.Schema, d.Known, err = store.SchemaVersion(ctx)
 	d.Problem = problem(err)
 	return d
@@ -84,8 +83,7 @@ type SecretKey struct {
 func SecretKeyOf(use sqlstore.SecretKeyUse) SecretKey {
 	k := SecretKey{Role: string(use.Role), Connections: use.Connections}
 	if use.IsKnown() {
-		id := use.ID.String()
-		k.ID = &id
+		k.ID = new(use.ID.String())
 	}
 	return k
 }
@@ -127,6 +125,9 @@ func (v view) outages(ctx context.Context) Connections {
 	})
 	return s
 }
+
+// latency is the time since the beginning of a query, in milliseconds.
+func latency(begun time.Time) *float64 { return new(float64(time.Since(begun).Microseconds()) / 1000) }
 
 // percent returns the used part of a limit in whole per cent.
 func percent(used, limit int) int { return int(int64(used) * 100 / int64(max(limit, 1))) }

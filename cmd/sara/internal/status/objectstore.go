@@ -53,8 +53,7 @@ func askObjectStore(ctx context.Context, location settings.Bucket) ObjectStore {
 	err := backend.ProbeArchive(ctx, location)
 	switch {
 	case err == nil:
-		took := float64(time.Since(begun).Microseconds()) / 1000
-		s.LatencyMS = &took
+		s.LatencyMS = latency(begun)
 	case errors.As(err, new(*backend.UnavailableError)):
 		s.State = storeUnreachable
 	default:
@@ -85,8 +84,7 @@ func (s scraped) storeUse() *StoreUse {
 		last = max(last, metric.GetGauge().GetValue())
 	}
 	if last > 0 {
-		at := time.Unix(int64(last), 0)
-		use.FailedAt = console.OptionalTime(&at)
+		use.FailedAt = console.OptionalTime(new(time.Unix(int64(last), 0)))
 	}
 	return use
 }

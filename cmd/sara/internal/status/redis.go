@@ -78,8 +78,7 @@ func askRedis(ctx context.Context, url settings.Redis) (Redis, sharedCounts) {
 	status.State = redisOK
 	begun := time.Now()
 	err = client.Ping(ctx).Err()
-	took := float64(time.Since(begun).Microseconds()) / 1000
-	status.LatencyMS = &took
+	status.LatencyMS = latency(begun)
 	if err == nil {
 		err = status.describe(ctx, client, url.Sentinel())
 	}

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,8 +81,7 @@ func resolve(ctx context.Context, base string) []Replica {
 	slices.SortFunc(found, netip.Addr.Compare)
 	replicas := make([]Replica, len(found))
 	for i, ip := range found {
-		text := ip.Unmap().String()
-		replicas[i] = Replica{URL: base, IP: &text}
+		replicas[i] = Replica{URL: base, IP: new(ip.Unmap().String())}
 	}
 	return replicas
 }
@@ -118,6 +116,5 @@ func (r *Replica) ask(ctx context.Context) {
 }
 
 func (r *Replica) fill(status proxy.Status) {
-	started := status.StartedAt.UTC().Truncate(time.Second)
-	r.State, r.Reason, r.Version, r.StartedAt = status.State, status.Reason, &status.Version, console.OptionalTime(&started)
+	r.State, r.Reason, r.Version, r.StartedAt = status.State, status.Reason, &status.Version, console.OptionalTime(&status.StartedAt)
 }

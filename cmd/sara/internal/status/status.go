@@ -103,8 +103,7 @@ func problem(err error) *string {
 	if err == nil {
 		return nil
 	}
-	text := backend.OneLine(err)
-	return &text
+	return new(backend.OneLine(err))
 }
 
 // judge decides what needs attention.
