@@ -28,10 +28,8 @@ type accountRecord struct {
 	CreatedAt string  `json:"created_at"`
 }
 
-func (accountRecord) Header() []string { return []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"} }
-
-func (a accountRecord) Cells() []string {
-	return []string{a.Name, a.Plan, console.Cell(a.Until), a.CreatedAt, a.ID}
+func (a accountRecord) Columns() []console.Column {
+	return []console.Column{{"NAME", a.Name}, {"PLAN", a.Plan}, {"UNTIL", console.Cell(a.Until)}, {"CREATED", a.CreatedAt}, {"ID", a.ID}}
 }
 
 func recordOfAccount(a sqlstore.Account) accountRecord {

@@ -22,9 +22,9 @@ type annotationRecord struct {
 	CreatedAt string `json:"created_at"`
 }
 
-func (annotationRecord) Header() []string { return []string{"DATE", "TITLE", "COLOR", "ID", "NOTE"} }
-
-func (a annotationRecord) Cells() []string { return []string{a.Date, a.Title, a.Color, a.ID, a.Note} }
+func (a annotationRecord) Columns() []console.Column {
+	return []console.Column{{"DATE", a.Date}, {"TITLE", a.Title}, {"COLOR", a.Color}, {"ID", a.ID}, {"NOTE", a.Note}}
+}
 
 func recordOfAnnotation(a sqlstore.Annotation) annotationRecord {
 	return annotationRecord{ID: a.ID, Date: a.Date.String(), Title: a.Title, Note: a.Note, Color: a.Color,
@@ -72,8 +72,7 @@ type removalRecord struct {
 	ID string `json:"id"`
 }
 
-func (removalRecord) Header() []string  { return []string{"REMOVED"} }
-func (r removalRecord) Cells() []string { return []string{r.ID} }
+func (r removalRecord) Columns() []console.Column { return []console.Column{{"REMOVED", r.ID}} }
 
 func (c *annotationRemove) Run(ctx context.Context, con *console.Console) error {
 	return c.show(ctx, con, func(store *sqlstore.Store) (console.Record, error) {

@@ -74,13 +74,10 @@ type archiveImportRecord struct {
 	LastDay       *string `json:"last_day"`
 }
 
-func (archiveImportRecord) Header() []string {
-	return []string{"ROWS READ", "DAYS ARCHIVED", "DAYS KEPT", "ROWS CUT", "FIRST DAY", "LAST DAY", "ID"}
-}
-
-func (r archiveImportRecord) Cells() []string {
-	return []string{strconv.FormatInt(r.RowsRead, 10), strconv.Itoa(r.DaysArchived), strconv.Itoa(r.DaysKept), strconv.Itoa(r.RowsCut),
-		console.Cell(r.FirstDay), console.Cell(r.LastDay), r.ID}
+func (r archiveImportRecord) Columns() []console.Column {
+	return []console.Column{{"ROWS READ", strconv.FormatInt(r.RowsRead, 10)}, {"DAYS ARCHIVED", strconv.Itoa(r.DaysArchived)},
+		{"DAYS KEPT", strconv.Itoa(r.DaysKept)}, {"ROWS CUT", strconv.Itoa(r.RowsCut)}, {"FIRST DAY", console.Cell(r.FirstDay)},
+		{"LAST DAY", console.Cell(r.LastDay)}, {"ID", r.ID}}
 }
 
 func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {

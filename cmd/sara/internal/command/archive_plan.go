@@ -54,14 +54,12 @@ type planLine struct {
 	Formula string `json:"formula"`
 }
 
-func (planLine) Header() []string { return []string{"WHEN", "WHAT", "NEEDS", "FORMULA"} }
-
-func (l planLine) Cells() []string {
+func (l planLine) Columns() []console.Column {
 	value := humanize.Comma(l.Value) + " " + l.Unit
 	if l.Unit == "bytes" {
 		value = humanize.IBytes(uint64(l.Value))
 	}
-	return []string{l.When, l.Name, value, l.Formula}
+	return []console.Column{{"WHEN", l.When}, {"WHAT", l.Name}, {"NEEDS", value}, {"FORMULA", l.Formula}}
 }
 
 // The upstream's limits a minute.

@@ -50,13 +50,10 @@ type archiveProblem struct {
 	MovedTo  *string `json:"moved_to"` // where a damaged object is now; null if it was not moved
 }
 
-func (archiveVerifyRecord) Header() []string {
-	return []string{"GSC PROPERTY", "OBJECTS", "BYTES", "DAYS", "ROWS", "GAPS", "PROBLEMS", "ID"}
-}
-
-func (r archiveVerifyRecord) Cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.Objects), strconv.FormatInt(r.Bytes, 10), strconv.Itoa(r.Days), strconv.Itoa(r.Rows),
-		strconv.Itoa(len(r.Gaps)), strconv.Itoa(len(r.Problems)), r.ID}
+func (r archiveVerifyRecord) Columns() []console.Column {
+	return []console.Column{{"GSC PROPERTY", r.GSCProperty}, {"OBJECTS", strconv.Itoa(r.Objects)}, {"BYTES", strconv.FormatInt(r.Bytes, 10)},
+		{"DAYS", strconv.Itoa(r.Days)}, {"ROWS", strconv.Itoa(r.Rows)}, {"GAPS", strconv.Itoa(len(r.Gaps))},
+		{"PROBLEMS", strconv.Itoa(len(r.Problems))}, {"ID", r.ID}}
 }
 
 func (c *archiveVerify) Run(ctx context.Context, con *console.Console) error {

@@ -26,12 +26,9 @@ type auditRecord struct {
 	Details   json.RawMessage `json:"details"`
 }
 
-func (auditRecord) Header() []string {
-	return []string{"AT", "ACTOR", "ACTION", "SUBJECT", "DETAILS", "ID"}
-}
-
-func (r auditRecord) Cells() []string {
-	return []string{r.At, r.Actor, r.Action, r.Subject, strings.Trim(string(r.Details), "{}"), r.ID}
+func (r auditRecord) Columns() []console.Column {
+	return []console.Column{{"AT", r.At}, {"ACTOR", r.Actor}, {"ACTION", r.Action}, {"SUBJECT", r.Subject},
+		{"DETAILS", strings.Trim(string(r.Details), "{}")}, {"ID", r.ID}}
 }
 
 func recordOfChange(e sqlstore.AuditEntry) auditRecord {

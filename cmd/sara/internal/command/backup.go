@@ -55,13 +55,9 @@ func recordOfBackup(folder string, m backup.Manifest) backupRecord {
 	return r
 }
 
-func (backupRecord) Header() []string {
-	return []string{"FOLDER", "CREATED", "DATABASE", "ROWS", "OBJECTS", "SIZE", "SECRET KEYS"}
-}
-
-func (r backupRecord) Cells() []string {
-	return []string{r.Folder, r.CreatedAt, r.Database, strconv.Itoa(r.Rows), strconv.Itoa(r.Objects), humanize.IBytes(uint64(r.Bytes)),
-		strings.Join(r.SecretKeys, " ")}
+func (r backupRecord) Columns() []console.Column {
+	return []console.Column{{"FOLDER", r.Folder}, {"CREATED", r.CreatedAt}, {"DATABASE", r.Database}, {"ROWS", strconv.Itoa(r.Rows)},
+		{"OBJECTS", strconv.Itoa(r.Objects)}, {"SIZE", humanize.IBytes(uint64(r.Bytes))}, {"SECRET KEYS", strings.Join(r.SecretKeys, " ")}}
 }
 
 func (c *backupCommand) Run(ctx context.Context, con *console.Console) (err error) {

@@ -21,9 +21,9 @@ type brandTermRecord struct {
 	CreatedAt string `json:"created_at"`
 }
 
-func (brandTermRecord) Header() []string { return []string{"TERM", "MATCH", "CREATED", "ID"} }
-
-func (t brandTermRecord) Cells() []string { return []string{t.Term, t.MatchType, t.CreatedAt, t.ID} }
+func (t brandTermRecord) Columns() []console.Column {
+	return []console.Column{{"TERM", t.Term}, {"MATCH", t.MatchType}, {"CREATED", t.CreatedAt}, {"ID", t.ID}}
+}
 
 func recordOfBrandTerm(t translate.BrandTerm) brandTermRecord {
 	return brandTermRecord{ID: t.ID, Term: t.Term, MatchType: t.MatchType, CreatedAt: console.Timestamp(t.CreatedAt)}

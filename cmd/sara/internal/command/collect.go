@@ -52,13 +52,9 @@ type collectRecord struct {
 	Note              string  `json:"note"` // why it is not complete; empty when it is
 }
 
-func (collectRecord) Header() []string {
-	return []string{"GSC PROPERTY", "DAYS", "FIRST", "LAST", "COMPLETE", "ID", "NOTE"}
-}
-
-func (r collectRecord) Cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.Days), console.Cell(r.FirstArchivedDate), console.Cell(r.LastArchivedDate),
-		console.YesNo(r.Complete), r.ID, r.Note}
+func (r collectRecord) Columns() []console.Column {
+	return []console.Column{{"GSC PROPERTY", r.GSCProperty}, {"DAYS", strconv.Itoa(r.Days)}, {"FIRST", console.Cell(r.FirstArchivedDate)},
+		{"LAST", console.Cell(r.LastArchivedDate)}, {"COMPLETE", console.YesNo(r.Complete)}, {"ID", r.ID}, {"NOTE", r.Note}}
 }
 
 func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {

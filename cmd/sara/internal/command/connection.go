@@ -37,12 +37,9 @@ type connectionRecord struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-func (connectionRecord) Header() []string {
-	return []string{"NAME", "WORKSPACE", "ACCOUNT", "KIND", "REVISION", "HEALTHY", "ID", "NOTE"}
-}
-
-func (c connectionRecord) Cells() []string {
-	return []string{c.Name, c.Workspace, c.Account, c.Kind, strconv.Itoa(c.Revision), console.YesNo(c.Healthy), c.ID, c.Note}
+func (c connectionRecord) Columns() []console.Column {
+	return []console.Column{{"NAME", c.Name}, {"WORKSPACE", c.Workspace}, {"ACCOUNT", c.Account}, {"KIND", c.Kind},
+		{"REVISION", strconv.Itoa(c.Revision)}, {"HEALTHY", console.YesNo(c.Healthy)}, {"ID", c.ID}, {"NOTE", c.Note}}
 }
 
 func recordOfConnection(c sqlstore.Connection) connectionRecord {

@@ -58,13 +58,10 @@ type sitemapProblem struct {
 	Problem string `json:"problem"`
 }
 
-func (inspectRecord) Header() []string {
-	return []string{"GSC PROPERTY", "URLS", "CAPPED", "INSPECTED", "LEFT", "COMPLETE", "ID", "NOTE"}
-}
-
-func (r inspectRecord) Cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.URLs), console.YesNo(r.Capped), strconv.Itoa(r.Inspected), strconv.Itoa(r.Left),
-		console.YesNo(r.Complete), r.ID, r.Note}
+func (r inspectRecord) Columns() []console.Column {
+	return []console.Column{{"GSC PROPERTY", r.GSCProperty}, {"URLS", strconv.Itoa(r.URLs)}, {"CAPPED", console.YesNo(r.Capped)},
+		{"INSPECTED", strconv.Itoa(r.Inspected)}, {"LEFT", strconv.Itoa(r.Left)}, {"COMPLETE", console.YesNo(r.Complete)}, {"ID", r.ID},
+		{"NOTE", r.Note}}
 }
 
 func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {

@@ -37,17 +37,13 @@ type keyRecord struct {
 	RevokedAt *string         `json:"revoked_at"`
 }
 
-func (keyRecord) Header() []string {
-	return []string{"NAME", "SCOPES", "WORKSPACE", "FROM", "EXPIRES", "LAST USED", "REVOKED AT", "ID"}
-}
-
-func (k keyRecord) Cells() []string {
+func (k keyRecord) Columns() []console.Column {
 	workspace, from := "all", cmp.Or(strings.Join(k.From, " "), anyAddress)
 	if k.Workspace != nil {
 		workspace = k.Workspace.Name
 	}
-	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, from, console.Cell(k.ExpiresAt), console.Cell(k.LastUsed),
-		console.Cell(k.RevokedAt), k.ID}
+	return []console.Column{{"NAME", k.Name}, {"SCOPES", strings.Join(k.Scopes, " ")}, {"WORKSPACE", workspace}, {"FROM", from},
+		{"EXPIRES", console.Cell(k.ExpiresAt)}, {"LAST USED", console.Cell(k.LastUsed)}, {"REVOKED AT", console.Cell(k.RevokedAt)}, {"ID", k.ID}}
 }
 
 func recordOfKey(k sqlstore.APIKey) keyRecord {
@@ -206,9 +202,9 @@ type accountKeyRecord struct {
 	Email string `json:"email"`
 }
 
-func (accountKeyRecord) Header() []string { return append([]string{"PERSON"}, keyRecord{}.Header()...) }
-
-func (k accountKeyRecord) Cells() []string { return append([]string{k.Email}, k.keyRecord.Cells()...) }
+func (k accountKeyRecord) Columns() []console.Column {
+	return append([]console.Column{{"PERSON", k.Email}}, k.keyRecord.Columns()...)
+}
 
 func recordOfAccountKey(k sqlstore.AccountKey) accountKeyRecord {
 	return accountKeyRecord{recordOfKey(k.APIKey), k.Email}

@@ -19,8 +19,9 @@ type migrationRecord struct {
 	Applied int `json:"applied"` // steps; 0 if the schema was up to date
 }
 
-func (migrationRecord) Header() []string  { return []string{"APPLIED STEPS"} }
-func (m migrationRecord) Cells() []string { return []string{strconv.Itoa(m.Applied)} }
+func (m migrationRecord) Columns() []console.Column {
+	return []console.Column{{"APPLIED STEPS", strconv.Itoa(m.Applied)}}
+}
 
 func (c *migrateCommand) Run(ctx context.Context, con *console.Console) error {
 	created := backend.MissingFile(c.DatabaseURL)

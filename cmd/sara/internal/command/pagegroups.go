@@ -26,11 +26,9 @@ type pageGroupRecord struct {
 	CreatedAt string               `json:"created_at"`
 }
 
-func (pageGroupRecord) Header() []string { return []string{"NAME", "RULES", "CREATED", "ID"} }
-
-func (g pageGroupRecord) Cells() []string {
+func (g pageGroupRecord) Columns() []console.Column {
 	rules := console.Each(g.Rules, func(r translate.PageRule) string { return r.Type + ":" + r.Value })
-	return []string{g.Name, strings.Join(rules, " or "), g.CreatedAt, g.ID}
+	return []console.Column{{"NAME", g.Name}, {"RULES", strings.Join(rules, " or ")}, {"CREATED", g.CreatedAt}, {"ID", g.ID}}
 }
 
 func recordOfPageGroup(g translate.PageGroup) pageGroupRecord {

@@ -33,13 +33,10 @@ type workspaceScope struct {
 	Name string `json:"name"`
 }
 
-func (personRecord) Header() []string {
-	return []string{"EMAIL", "ACCOUNT", "WORKSPACES", "CREATED", "ID"}
-}
-
-func (p personRecord) Cells() []string {
+func (p personRecord) Columns() []console.Column {
 	names := console.Each(p.Workspaces, func(w workspaceScope) string { return w.Name })
-	return []string{p.Email, p.Account, strings.Join(names, ", "), p.CreatedAt, p.ID}
+	return []console.Column{{"EMAIL", p.Email}, {"ACCOUNT", p.Account}, {"WORKSPACES", strings.Join(names, ", ")}, {"CREATED", p.CreatedAt},
+		{"ID", p.ID}}
 }
 
 // readPerson returns the stored record of a person.

@@ -38,18 +38,15 @@ type propertyRecord struct {
 	CreatedAt       string `json:"created_at"`
 }
 
-func (propertyRecord) Header() []string {
-	return []string{"NAME", "GSC PROPERTY", "SLUG", "PERMISSION", "STARRED", "ARCHIVED", "HEALTHY", "ID", "NOTE"}
-}
-
 // Optional lists what a narrow terminal does not show: a slug names a property as well as an id.
 func (propertyRecord) Optional() []string {
 	return []string{"NAME", "PERMISSION", "STARRED", "ARCHIVED", "ID"}
 }
 
-func (p propertyRecord) Cells() []string {
-	return []string{p.DisplayName, p.GSCProperty, p.Slug, p.PermissionLevel, console.YesNo(p.Starred), console.YesNo(p.Archived),
-		console.YesNo(p.Healthy), p.ID, p.Note}
+func (p propertyRecord) Columns() []console.Column {
+	return []console.Column{{"NAME", p.DisplayName}, {"GSC PROPERTY", p.GSCProperty}, {"SLUG", p.Slug}, {"PERMISSION", p.PermissionLevel},
+		{"STARRED", console.YesNo(p.Starred)}, {"ARCHIVED", console.YesNo(p.Archived)}, {"HEALTHY", console.YesNo(p.Healthy)}, {"ID", p.ID},
+		{"NOTE", p.Note}}
 }
 
 func recordOfProperty(p sqlstore.Property) propertyRecord {
@@ -100,12 +97,8 @@ type importRecord struct {
 	Result string `json:"result"` // added, or kept if the connection had it already
 }
 
-func (importRecord) Header() []string {
-	return append([]string{"RESULT"}, propertyRecord{}.Header()...)
-}
-
-func (i importRecord) Cells() []string {
-	return append([]string{i.Result}, i.propertyRecord.Cells()...)
+func (i importRecord) Columns() []console.Column {
+	return append([]console.Column{{"RESULT", i.Result}}, i.propertyRecord.Columns()...)
 }
 
 func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {

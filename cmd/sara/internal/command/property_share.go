@@ -24,14 +24,12 @@ type shareRecord struct {
 	SharedWith  []workspaceScope `json:"shared_with"`
 }
 
-func (shareRecord) Header() []string { return []string{"GSC PROPERTY", "SLUG", "SHARED WITH", "ID"} }
-
 // Optional lists what a narrow terminal does not show.
 func (shareRecord) Optional() []string { return []string{"ID"} }
 
-func (r shareRecord) Cells() []string {
+func (r shareRecord) Columns() []console.Column {
 	names := console.Each(r.SharedWith, func(w workspaceScope) string { return w.Name })
-	return []string{r.GSCProperty, r.Slug, strings.Join(names, " "), r.ID}
+	return []console.Column{{"GSC PROPERTY", r.GSCProperty}, {"SLUG", r.Slug}, {"SHARED WITH", strings.Join(names, " ")}, {"ID", r.ID}}
 }
 
 func (c *propertyShare) Run(ctx context.Context, con *console.Console) error {

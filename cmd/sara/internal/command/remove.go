@@ -79,9 +79,9 @@ type removedRecord struct {
 	Objects     int    `json:"archive_objects"` // deleted from the archive
 }
 
-func (removedRecord) Header() []string { return []string{"REMOVED", "NAME", "WITH", "ID"} }
-
-func (r removedRecord) Cells() []string { return []string{r.Kind, r.Name, r.parts(), r.ID} }
+func (r removedRecord) Columns() []console.Column {
+	return []console.Column{{"REMOVED", r.Kind}, {"NAME", r.Name}, {"WITH", r.parts()}, {"ID", r.ID}}
+}
 
 func recordOfRemoval(r *sqlstore.Removal) removedRecord {
 	return removedRecord{Kind: r.Kind, ID: r.ID, Name: r.Name, Workspaces: len(r.Workspaces), People: len(r.People),
@@ -184,12 +184,8 @@ type sweptRecord struct {
 	Error     string `json:"error"`           // empty if nothing is left
 }
 
-func (sweptRecord) Header() []string {
-	return []string{"PROPERTY", "REMOVED", "DELETED OBJECTS", "ERROR"}
-}
-
-func (r sweptRecord) Cells() []string {
-	return []string{r.ID, r.RemovedAt, fmt.Sprint(r.Objects), r.Error}
+func (r sweptRecord) Columns() []console.Column {
+	return []console.Column{{"PROPERTY", r.ID}, {"REMOVED", r.RemovedAt}, {"DELETED OBJECTS", fmt.Sprint(r.Objects)}, {"ERROR", r.Error}}
 }
 
 func (c *archiveSweep) Run(ctx context.Context, con *console.Console) error {

@@ -21,13 +21,14 @@ type versionRecord struct {
 	Go       string `json:"go"`
 }
 
-func (versionRecord) Header() []string { return []string{"VERSION", "REVISION", "DATE", "GO"} }
-
-func (v versionRecord) Cells() []string { return []string{v.Version, v.Revision, v.Date, v.Go} }
+func (v versionRecord) Columns() []console.Column {
+	return []console.Column{{"VERSION", v.Version}, {"REVISION", v.Revision}, {"DATE", v.Date}, {"GO", v.Go}}
+}
 
 // String is what --version prints.
 func (v versionRecord) String() string {
-	return strings.Join(slices.DeleteFunc(append([]string{console.ProgramName}, v.Cells()...), func(part string) bool { return part == "" }), " ")
+	parts := []string{console.ProgramName, v.Version, v.Revision, v.Date, v.Go}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
 }
 
 func (c *versionCommand) Run(con *console.Console, build versionRecord) error {

@@ -21,9 +21,9 @@ type workspaceRecord struct {
 	CreatedAt string `json:"created_at"`
 }
 
-func (workspaceRecord) Header() []string { return []string{"NAME", "ACCOUNT", "CREATED", "ID"} }
-
-func (w workspaceRecord) Cells() []string { return []string{w.Name, w.Account, w.CreatedAt, w.ID} }
+func (w workspaceRecord) Columns() []console.Column {
+	return []console.Column{{"NAME", w.Name}, {"ACCOUNT", w.Account}, {"CREATED", w.CreatedAt}, {"ID", w.ID}}
+}
 
 func recordOfWorkspace(w sqlstore.Workspace) workspaceRecord {
 	return workspaceRecord{ID: w.ID, Name: w.Name, AccountID: w.AccountID, Account: w.AccountName, CreatedAt: console.Timestamp(w.CreatedAt)}

@@ -14,19 +14,24 @@ type Output struct {
 	JSON bool `name:"json" help:"Print JSON, for programs."`
 }
 
-// A Record is one row of a table. Its JSON is that of its type. A method Optional lists columns that a narrow terminal does not show, the
-// first to go first.
-type Record interface {
-	Header() []string
-	Cells() []string
-}
+// A Column is the name of a column of a table, and the cell of a row in it.
+type Column [2]string
+
+// A Record is one row of a table. Its JSON is that of its type; its zero value has the names of the columns. A method Optional lists columns
+// that a narrow terminal does not show, the first to go first.
+type Record interface{ Columns() []Column }
+
+func namesOf(columns []Column) []string { return Each(columns, func(c Column) string { return c[0] }) }
+
+func cellsOf(columns []Column) []string { return Each(columns, func(c Column) string { return c[1] }) }
 
 // One prints a single record.
 func One(o Output, w io.Writer, r Record) error {
 	if o.JSON {
 		return PrintJSON(w, r)
 	}
-	return PrintTable(w, r.Header(), [][]string{r.Cells()})
+	columns := r.Columns()
+	return PrintTable(w, namesOf(columns), [][]string{cellsOf(columns)})
 }
 
 // Many prints a list of records. An empty list is [], or only the header.
@@ -35,11 +40,7 @@ func Many[R Record](o Output, w io.Writer, list []R) error {
 		return PrintJSON(w, list)
 	}
 	var empty R
-	rows := make([][]string, len(list))
-	for i, r := range list {
-		rows[i] = r.Cells()
-	}
-	t := newTable(empty.Header(), rows)
+	t := newTable(namesOf(empty.Columns()), Each(list, func(r R) []string { return cellsOf(r.Columns()) }))
 	if r, ok := any(empty).(interface{ Optional() []string }); ok {
 		t.optional = r.Optional()
 	}
