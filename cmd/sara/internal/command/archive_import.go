@@ -13,6 +13,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/jobs/collector"
@@ -20,7 +21,9 @@ import (
 )
 
 type archiveImport struct {
-	archiveFlags
+	storeFlags
+	settings.Archive
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 	settings.Plans
 	console.Output
 	Paths     []string `arg:"" name:"path" help:"Files, folders or patterns: files with the columns date,dimension,key,clicks,impressions,position, as export writes them; those of Search Console's bulk export to BigQuery; or the zip file or folder of its Export button, whose daily totals are imported."`
@@ -81,16 +84,31 @@ func (r archiveImportRecord) Columns() []console.Column {
 }
 
 func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, con.Now, func(store *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
-		record, err := c.read(ctx, con, history, property)
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
 		if err != nil {
 			return err
 		}
-		state, err := c.recordState(ctx, store, history, property.ID, record.DaysArchived)
+		history, err := backend.OpenArchive(c.Archive, con.Now)
 		if err != nil {
 			return err
 		}
-		if err := c.warnOfDeletion(ctx, con, store, property, state.First); err != nil {
+		calendar, err := translate.NewCalendar()
+		if err != nil {
+			return err
+		}
+		anchor := calendar.Anchor(con.Now())
+		i := importing{c, con, store, history, property,
+			archive.ImportOptions{Until: anchor, Provisional: collector.Provisional(anchor), Replace: c.Replace}}
+		record, err := i.read(ctx)
+		if err != nil {
+			return err
+		}
+		state, err := i.recordState(ctx, record.DaysArchived)
+		if err != nil {
+			return err
+		}
+		if err := i.warnOfDeletion(ctx, state.First); err != nil {
 			return err
 		}
 		record.ID, record.FirstDay, record.LastDay = property.ID, console.OptionalDate(state.First), console.OptionalDate(state.Last)
@@ -98,75 +116,76 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
+// An importing is an import under way.
+type importing struct {
+	*archiveImport
+	con      *console.Console
+	store    *sqlstore.Store
+	history  *archive.History
+	property sqlstore.Property
+	options  archive.ImportOptions
+}
+
 // recordState records which days are archived now and, if the import has changed any, that it did.
-func (c *archiveImport) recordState(ctx context.Context, store *sqlstore.Store, history *archive.History, property string, changed int) (
-	sqlstore.ArchiveState, error) {
-	state, err := store.ArchiveState(ctx, property)
+func (i importing) recordState(ctx context.Context, changed int) (sqlstore.ArchiveState, error) {
+	state, err := i.store.ArchiveState(ctx, i.property.ID)
 	if err == nil {
-		err = collector.Cover(ctx, history, &state)
+		err = collector.Cover(ctx, i.history, &state)
 	}
 	switch {
 	case err != nil:
 		return state, err
 	case changed == 0:
-		return state, store.SaveArchiveState(ctx, state)
+		return state, i.store.SaveArchiveState(ctx, state)
 	}
-	return state, store.RecordArchiveChange(ctx, state, "archive.import", map[string]any{"days_archived": changed, "replace": c.Replace})
+	return state, i.store.RecordArchiveChange(ctx, state, "archive.import", map[string]any{"days_archived": changed, "replace": i.Replace})
 }
 
 // warnOfDeletion says which archived days the next collection deletes, because the plan does not keep them. A plan that keeps nothing
 // deletes nothing, and nor does a property that is archived: neither is collected.
-func (c *archiveImport) warnOfDeletion(ctx context.Context, con *console.Console, store *sqlstore.Store, p sqlstore.Property,
-	first *translate.Date) error {
-	workspace, err := store.Workspace(ctx, p.WorkspaceID)
+func (i importing) warnOfDeletion(ctx context.Context, first *translate.Date) error {
+	workspace, err := i.store.Workspace(ctx, i.property.WorkspaceID)
 	if err != nil {
 		return err
 	}
-	account, err := store.Account(ctx, workspace.AccountID)
+	account, err := i.store.Account(ctx, workspace.AccountID)
 	if err != nil {
 		return err
 	}
-	months := c.PlansFile.Table()[account.Plan].RetentionMonths
-	if first == nil || p.Archived || months <= 0 {
+	months := i.PlansFile.Table()[account.Plan].RetentionMonths
+	if first == nil || i.property.Archived || months <= 0 {
 		return nil
 	}
-	kept, err := firstKept(con, months)
+	kept, err := firstKept(i.con, months)
 	if err == nil && *first < kept {
-		con.Note("the plan %s keeps %d months of history: the next collection deletes the days before %s, "+
+		i.con.Note("the plan %s keeps %d months of history: the next collection deletes the days before %s, "+
 			"unless sara account plan changes it", account.Plan, months, kept)
 	}
 	return err
 }
 
 // read imports the files.
-func (c *archiveImport) read(ctx context.Context, con *console.Console, history *archive.History, property sqlstore.Property) (
-	none archiveImportRecord, err error) {
-	calendar, err := translate.NewCalendar()
-	if err != nil {
-		return none, err
-	}
-	anchor := calendar.Anchor(con.Now())
-	options := archive.ImportOptions{Until: anchor, Provisional: collector.Provisional(anchor), Replace: c.Replace}
+func (i importing) read(ctx context.Context) (none archiveImportRecord, err error) {
 	var result archive.ImportResult
 	switch {
-	case c.isSearchConsole():
-		result, err = c.readSearchConsole(ctx, con, history, property.ID, options)
-	case len(c.Paths) == 1 && c.Format != "":
-		result, err = c.readFile(ctx, history, property.ID, options)
+	case i.isSearchConsole():
+		result, err = i.readSearchConsole(ctx)
+	case len(i.Paths) == 1 && i.Format != "":
+		result, err = i.readFile(ctx)
 	default:
 		var files sortedFiles
-		if files, err = c.sort(con); err != nil {
+		if files, err = i.sort(); err != nil {
 			return none, err
 		}
 		if len(files.tables) > 0 {
-			return c.readBulkExport(ctx, con, history, property, files.tables, options)
+			return i.readBulkExport(ctx, files.tables)
 		}
-		result, err = c.readRecords(ctx, history, property.ID, files.records, options)
+		result, err = i.readRecords(ctx, files.records)
 	}
 	if err != nil {
 		return none, err
 	}
-	return recordOfImport(con, result), nil
+	return recordOfImport(i.con, result), nil
 }
 
 // recordOfImport returns the record of a result, and says which days differ.
@@ -176,35 +195,33 @@ func recordOfImport(con *console.Console, r archive.ImportResult) archiveImportR
 }
 
 // readRecords imports files with the six columns.
-func (c *archiveImport) readRecords(ctx context.Context, history *archive.History, property string, files []string,
-	options archive.ImportOptions) (archive.ImportResult, error) {
-	if _, err := c.format(); len(c.Paths) == 1 && err == nil && isFile(c.Paths[0]) {
-		return c.readFile(ctx, history, property, options)
+func (i importing) readRecords(ctx context.Context, files []string) (archive.ImportResult, error) {
+	if _, err := i.format(); len(i.Paths) == 1 && err == nil && isFile(i.Paths[0]) {
+		return i.readFile(ctx)
 	}
-	return history.Import(ctx, property, archive.ReadShards(files), options)
+	return i.history.Import(ctx, i.property.ID, archive.ReadShards(files), i.options)
 }
 
 // readFile imports the only file, which has the six columns.
-func (c *archiveImport) readFile(ctx context.Context, history *archive.History, property string, options archive.ImportOptions) (
-	none archive.ImportResult, err error) {
-	defer func() { err = c.locate(err) }()
-	format, err := c.format()
+func (i importing) readFile(ctx context.Context) (none archive.ImportResult, err error) {
+	defer func() { err = i.locate(err) }()
+	format, err := i.format()
 	if err != nil {
 		return none, err
 	}
-	info, err := os.Stat(c.Paths[0]) // to open a named pipe would wait for a program that writes to it
+	info, err := os.Stat(i.Paths[0]) // to open a named pipe would wait for a program that writes to it
 	if err != nil {
 		return none, err
 	}
 	if !info.Mode().IsRegular() {
 		return none, errors.New("it is not a regular file")
 	}
-	file, err := os.Open(c.Paths[0])
+	file, err := os.Open(i.Paths[0])
 	if err != nil {
 		return none, err
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
-	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format), options)
+	return i.history.Import(ctx, i.property.ID, archive.ReadRecords(file, info.Size(), format), i.options)
 }
 
 // locate adds the only path to an error; nil stays nil.
@@ -233,10 +250,9 @@ func (c *archiveImport) isSearchConsole() bool {
 }
 
 // readSearchConsole imports the daily totals, and says what cannot be imported.
-func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Console, history *archive.History, property string,
-	options archive.ImportOptions) (result archive.ImportResult, err error) {
-	defer func() { err = c.locate(err) }()
-	path := c.Paths[0]
+func (i importing) readSearchConsole(ctx context.Context) (result archive.ImportResult, err error) {
+	defer func() { err = i.locate(err) }()
+	path := i.Paths[0]
 	files := os.DirFS(path)
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		packed, err := zip.OpenReader(path)
@@ -246,13 +262,13 @@ func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Cons
 		defer func() { _ = packed.Close() }() // it was only read
 		files = packed
 	}
-	found, err := archive.ReadSearchConsole(files, options.Until)
+	found, err := archive.ReadSearchConsole(files, i.options.Until)
 	if err != nil {
 		return result, err
 	}
-	result, err = history.Import(ctx, property, found.All(), options)
+	result, err = i.history.Import(ctx, i.property.ID, found.All(), i.options)
 	for _, note := range found.Notes {
-		con.Note("%s", note)
+		i.con.Note("%s", note)
 	}
 	return result, err
 }

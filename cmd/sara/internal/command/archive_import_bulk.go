@@ -14,33 +14,31 @@ import (
 
 	"sara/archive"
 	"sara/archive/bulkexport"
-	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
 	"sara/translate"
 )
 
 // readBulkExport imports files of Search Console's bulk export.
-func (c *archiveImport) readBulkExport(ctx context.Context, con *console.Console, history *archive.History, property sqlstore.Property,
-	inputs []bulkexport.Input, options archive.ImportOptions) (archiveImportRecord, error) {
-	temp, err := c.temp()
+func (i importing) readBulkExport(ctx context.Context, inputs []bulkexport.Input) (archiveImportRecord, error) {
+	temp, err := i.temp()
 	if err != nil {
 		return archiveImportRecord{}, err
 	}
-	progress, end := newImportProgress(con.Stderr, len(inputs))
+	progress, end := newImportProgress(i.con.Stderr, len(inputs))
 	defer end()
-	result, err := bulkexport.Import(ctx, history, bulkexport.Options{
-		Property: property.ID, SiteURL: property.Site, Inputs: inputs, Log: c.ExportLog, Until: options.Until, Replace: c.Replace,
-		Provisional: options.Provisional, Temp: temp, Progress: progress,
+	result, err := bulkexport.Import(ctx, i.history, bulkexport.Options{
+		Property: i.property.ID, SiteURL: i.property.Site, Inputs: inputs, Log: i.ExportLog, Until: i.options.Until, Replace: i.Replace,
+		Provisional: i.options.Provisional, Temp: temp, Progress: progress,
 	})
 	end()
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			con.Note("what was read is kept in %s: the same command continues", temp)
+			i.con.Note("what was read is kept in %s: the same command continues", temp)
 		}
 		return archiveImportRecord{}, err
 	}
-	reportBulkExport(con, property.Site, result, inputs)
-	record := recordOfImport(con, result.ImportResult)
+	reportBulkExport(i.con, i.property.Site, result, inputs)
+	record := recordOfImport(i.con, result.ImportResult)
 	record.RowsRead, record.RowsSkipped = result.RowsRead, result.Skipped()
 	return record, nil
 }

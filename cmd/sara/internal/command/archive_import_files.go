@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"sara/archive/bulkexport"
-	"sara/cmd/sara/internal/console"
 )
 
 // sortedFiles are the files to import, by what they have.
@@ -17,26 +16,26 @@ type sortedFiles struct {
 }
 
 // sort finds the files, and says which it leaves out.
-func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error) {
-	found, err := bulkexport.Find(c.Paths)
+func (i importing) sort() (files sortedFiles, err error) {
+	found, err := bulkexport.Find(i.Paths)
 	if err != nil {
 		return files, err
 	}
 	if len(found) == 0 {
-		return files, fmt.Errorf("%s: there is no file", strings.Join(c.Paths, ", "))
+		return files, fmt.Errorf("%s: there is no file", strings.Join(i.Paths, ", "))
 	}
 	for _, in := range found {
 		switch {
 		case in.Table == bulkexport.Site || in.Table == bulkexport.URL:
 			files.tables = append(files.tables, in)
-		case in.Table == bulkexport.Records || len(c.Paths) == 1 && in.Named && c.isOwn(in):
+		case in.Table == bulkexport.Records || len(i.Paths) == 1 && in.Named && i.isOwn(in):
 			files.records = append(files.records, in.Path) // or a broken one: the archive's reader names its error
 		case in.Table == bulkexport.Empty:
-			con.Note("%s is left out: it is empty", in.Path)
+			i.con.Note("%s is left out: it is empty", in.Path)
 		case in.Table == bulkexport.Log:
-			con.Note("%s is left out: it is an export log, which --export-log names", in.Path)
+			i.con.Note("%s is left out: it is an export log, which --export-log names", in.Path)
 		case in.IsIgnorable():
-			con.Note("%s is left out: it is no file of an export", in.Path)
+			i.con.Note("%s is left out: it is no file of an export", in.Path)
 		default:
 			return files, fmt.Errorf("%s: %s", in.Path, in.Explain())
 		}
@@ -49,7 +48,7 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 		return files, fmt.Errorf("the files are of several properties (%s): import those of one at a time", strings.Join(names, ", "))
 	}
 	if len(files.records)+len(files.tables) == 0 {
-		return files, fmt.Errorf("%s: there is no file with rows", strings.Join(c.Paths, ", "))
+		return files, fmt.Errorf("%s: there is no file with rows", strings.Join(i.Paths, ", "))
 	}
 	return files, nil
 }
