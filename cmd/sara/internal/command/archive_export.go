@@ -90,51 +90,58 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
+		e := exporting{c, con, history, format}
 		if admin.IsPattern(c.Property) {
-			return c.exportFolder(ctx, con, store, history, format, properties)
+			return e.folder(ctx, store, properties)
 		}
-		return c.exportFile(ctx, con, history, format, properties[0])
+		return e.file(ctx, properties[0])
 	})
 }
 
-func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, history *archive.History, format archive.Format,
-	p sqlstore.Property) error {
-	c.noteMissing(ctx, con, history, p)
-	records := history.Export(ctx, p.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
-	if c.toStdout() {
-		return archive.WriteRecords(con.Stdout, format, records)
+// An exporting is an export under way.
+type exporting struct {
+	*archiveExport
+	con     *console.Console
+	history *archive.History
+	format  archive.Format
+}
+
+func (e exporting) file(ctx context.Context, p sqlstore.Property) error {
+	e.noteMissing(ctx, p)
+	records := e.history.Export(ctx, p.ID, translate.DateRange{Start: e.From.Date, End: e.To.Date})
+	if e.toStdout() {
+		return archive.WriteRecords(e.con.Stdout, e.format, records)
 	}
-	if info, err := os.Stat(c.Output); err == nil && info.Mode().IsRegular() && !c.Force {
-		if err := con.ConfirmOverwrite(c.Output+" exists.", "--force to overwrite it"); err != nil {
+	if info, err := os.Stat(e.Output); err == nil && info.Mode().IsRegular() && !e.Force {
+		if err := e.con.ConfirmOverwrite(e.Output+" exists.", "--force to overwrite it"); err != nil {
 			return err
 		}
 	}
-	return replaceFile(backend.Linked(c.Output), func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
+	return replaceFile(backend.Linked(e.Output), func(w io.Writer) error { return archive.WriteRecords(w, e.format, records) })
 }
 
 // noteMissing says if none of the days is archived: an export without rows looks like that of a site without traffic.
-func (c *archiveExport) noteMissing(ctx context.Context, con *console.Console, history *archive.History, p sqlstore.Property) {
-	inventory, err := history.Days(ctx, p.ID)
+func (e exporting) noteMissing(ctx context.Context, p sqlstore.Property) {
+	inventory, err := e.history.Days(ctx, p.ID)
 	if err != nil {
 		return // the export itself fails, unless the damage is in other days
 	}
 	switch first, last := inventory.Bounds(); {
 	case first == nil:
-		con.Note("no day of %s is archived: sara collect archives what Search Console has", p.Site)
-	case !inventory.HasAny(translate.DateRange{Start: c.From.Date, End: c.To.Date}):
-		con.Note("none of these days of %s is archived: the archive begins on %s and ends on %s", p.Site, *first, *last)
+		e.con.Note("no day of %s is archived: sara collect archives what Search Console has", p.Site)
+	case !inventory.HasAny(translate.DateRange{Start: e.From.Date, End: e.To.Date}):
+		e.con.Note("none of these days of %s is archived: the archive begins on %s and ends on %s", p.Site, *first, *last)
 	}
 }
 
-// exportFolder writes a file for each property and month that has rows, and one with the properties.
-func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, store *sqlstore.Store, history *archive.History,
-	format archive.Format, properties []sqlstore.Property) error {
-	entries, err := os.ReadDir(c.Output)
+// folder writes a file for each property and month that has rows, and one with the properties.
+func (e exporting) folder(ctx context.Context, store *sqlstore.Store, properties []sqlstore.Property) error {
+	entries, err := os.ReadDir(e.Output)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if len(entries) > 0 && !c.Force {
-		if err := con.ConfirmOverwrite(c.Output+" is not empty.", "--force to overwrite it"); err != nil {
+	if len(entries) > 0 && !e.Force {
+		if err := e.con.ConfirmOverwrite(e.Output+" is not empty.", "--force to overwrite it"); err != nil {
 			return err
 		}
 	}
@@ -143,33 +150,33 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 		return err
 	}
 	exported := nameFolders(properties, stored)
-	kept, err := removeStale(con, c.Output, exported, stored)
+	kept, err := removeStale(e.con, e.Output, exported, stored)
 	if err != nil {
 		return err
 	}
 	// The list comes first, so that after an interruption, the next export knows whose files are in the folder.
-	if err := writeProperties(c.Output, slices.Concat(exported, kept)); err != nil {
+	if err := writeProperties(e.Output, slices.Concat(exported, kept)); err != nil {
 		return err
 	}
 	var files []string
 	for _, p := range exported {
-		written, err := c.exportMonths(ctx, history, format, p.property, filepath.Join(c.Output, p.folder()))
+		written, err := e.months(ctx, p.property, filepath.Join(e.Output, p.folder()))
 		if err != nil {
 			return err
 		}
 		files = append(files, written...)
 	}
-	if err := c.noteOthers(con, files); err != nil {
+	if err := e.noteOthers(files); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(con.Stdout, "%s of %s %s in %s\n", english.Plural(len(files), "month", ""), english.Plural(len(properties), "property", ""),
-		english.PluralWord(len(files), "is", "are"), c.Output)
+	_, err = fmt.Fprintf(e.con.Stdout, "%s of %s %s in %s\n", english.Plural(len(files), "month", ""), english.Plural(len(properties), "property", ""),
+		english.PluralWord(len(files), "is", "are"), e.Output)
 	return err
 }
 
 // noteOthers says which files of an earlier export are still in the folder: who reads it as one table reads them too.
-func (c *archiveExport) noteOthers(con *console.Console, written []string) error {
-	found, err := fs.Glob(os.DirFS(c.Output), partitionPrefix+"*/"+monthPrefix+"*/data.*")
+func (e exporting) noteOthers(written []string) error {
+	found, err := fs.Glob(os.DirFS(e.Output), partitionPrefix+"*/"+monthPrefix+"*/data.*")
 	if err != nil {
 		return err
 	}
@@ -177,17 +184,16 @@ func (c *archiveExport) noteOthers(con *console.Console, written []string) error
 	for _, path := range written {
 		isNew[path] = true
 	}
-	others := slices.DeleteFunc(found, func(name string) bool { return isNew[filepath.Join(c.Output, filepath.FromSlash(name))] })
+	others := slices.DeleteFunc(found, func(name string) bool { return isNew[filepath.Join(e.Output, filepath.FromSlash(name))] })
 	if len(others) > 0 {
-		con.Note("files of an earlier export are in %s, too, and part of the table: %d, first %s", c.Output, len(others), others[0])
+		e.con.Note("files of an earlier export are in %s, too, and part of the table: %d, first %s", e.Output, len(others), others[0])
 	}
 	return nil
 }
 
-// exportMonths writes a file for each month that has rows, and returns their paths.
-func (c *archiveExport) exportMonths(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property,
-	folder string) (files []string, err error) {
-	inventory, err := history.Days(ctx, p.ID)
+// months writes a file for each month that has rows, and returns their paths.
+func (e exporting) months(ctx context.Context, p sqlstore.Property, folder string) (files []string, err error) {
+	inventory, err := e.history.Days(ctx, p.ID)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Site, err)
 	}
@@ -196,15 +202,15 @@ func (c *archiveExport) exportMonths(ctx context.Context, history *archive.Histo
 		return nil, nil
 	}
 	from, to := *first, *last
-	if c.From != nil {
-		from = max(from, c.From.Date)
+	if e.From != nil {
+		from = max(from, e.From.Date)
 	}
-	if c.To != nil {
-		to = min(to, c.To.Date)
+	if e.To != nil {
+		to = min(to, e.To.Date)
 	}
 	for _, days := range (translate.DateRange{Start: from, End: to}).ByMonth() {
-		path := filepath.Join(folder, monthPrefix+monthName(days.Start), "data."+string(format))
-		written, err := writeMonth(ctx, history, format, p, days, path)
+		path := filepath.Join(folder, monthPrefix+monthName(days.Start), "data."+string(e.format))
+		written, err := e.month(ctx, p, days, path)
 		if err != nil {
 			return files, err
 		}
@@ -215,10 +221,9 @@ func (c *archiveExport) exportMonths(ctx context.Context, history *archive.Histo
 	return files, nil
 }
 
-// writeMonth writes a file unless it would have no rows.
-func writeMonth(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, days translate.DateRange,
-	path string) (written bool, err error) {
-	for _, err := range history.Export(ctx, p.ID, days) { // reads up to the first row
+// month writes a file unless it would have no rows.
+func (e exporting) month(ctx context.Context, p sqlstore.Property, days translate.DateRange, path string) (written bool, err error) {
+	for _, err := range e.history.Export(ctx, p.ID, days) { // reads up to the first row
 		if err != nil {
 			return false, err
 		}
@@ -232,7 +237,7 @@ func writeMonth(ctx context.Context, history *archive.History, format archive.Fo
 		return false, err
 	}
 	return true, replaceFile(path, func(w io.Writer) error {
-		return archive.WriteRecords(w, format, history.Export(ctx, p.ID, days))
+		return archive.WriteRecords(w, e.format, e.history.Export(ctx, p.ID, days))
 	})
 }
 

@@ -81,52 +81,59 @@ func (c *connectionConnect) Run(ctx context.Context, con *console.Console) error
 		case c.SecretKey.Key == nil: // before a person is asked
 			return noSecretKey(ctx, a.Store)
 		}
-		consented, sites, err := c.ask(ctx, con, a, workspace, client)
+		f := consentFlow{c, con, a, client}
+		consented, sites, err := f.ask(ctx, workspace)
 		if err != nil {
 			return fmt.Errorf("nothing was stored: %w", err)
 		}
-		return c.store(ctx, con, a, consented, sites, client)
+		return f.store(ctx, consented, sites)
 	})
 }
 
+// A consentFlow connects a Google account, step by step.
+type consentFlow struct {
+	*connectionConnect
+	con    *console.Console
+	admin  admin.Admin
+	client upstream.Client
+}
+
 // ask gets a consent and the choice of sites, and stores nothing.
-func (c *connectionConnect) ask(ctx context.Context, con *console.Console, a admin.Admin, workspace sqlstore.Workspace, client upstream.Client) (
-	*admin.Consented, []upstream.Site, error) {
-	grant, err := c.consent(ctx, con, a.Upstream, client)
+func (f consentFlow) ask(ctx context.Context, workspace sqlstore.Workspace) (*admin.Consented, []upstream.Site, error) {
+	grant, err := f.consent(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	consented, err := a.Explore(ctx, workspace, c.Name, grant)
+	consented, err := f.admin.Explore(ctx, workspace, f.Name, grant)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case len(consented.Readable) == 0:
 		return nil, nil, fmt.Errorf("%s reads no site: choose an account that does, or let an owner add this one in Search Console "+
 			"(Settings, Users and permissions)", consented.Identity)
-	case c.All:
+	case f.All:
 		return consented, consented.Readable, nil
 	}
-	sites, err := pickSites(ctx, con, consented)
+	sites, err := pickSites(ctx, f.con, consented)
 	return consented, sites, err
 }
 
 // consent gets a person's consent in a browser.
-func (c *connectionConnect) consent(ctx context.Context, con *console.Console, gateway *upstream.Gateway,
-	client upstream.Client) (upstream.Grant, error) {
-	listener, err := consent.Listen(c.Port)
+func (f consentFlow) consent(ctx context.Context) (upstream.Grant, error) {
+	listener, err := consent.Listen(f.Port)
 	if err != nil {
-		return upstream.Grant{}, fmt.Errorf("--port %d: %w", c.Port, err)
+		return upstream.Grant{}, fmt.Errorf("--port %d: %w", f.Port, err)
 	}
 	defer func() { _ = listener.Close() }() // Await has closed it, unless it was not reached
-	attempt := client.Consent(consent.Address(listener))
-	if _, err := fmt.Fprintf(con.Stderr, "Consent with the Google account to connect, in a browser on this machine "+
+	attempt := f.client.Consent(consent.Address(listener))
+	if _, err := fmt.Fprintf(f.con.Stderr, "Consent with the Google account to connect, in a browser on this machine "+
 		"(on another one: sara connection connect --help):\n\n  %s\n\n", attempt.URL()); err != nil {
 		return upstream.Grant{}, err
 	}
-	if !c.NoBrowser && consent.Open(attempt.URL()) != nil {
-		con.Note("no browser could be opened: open the address yourself") // it is printed above
+	if !f.NoBrowser && consent.Open(attempt.URL()) != nil {
+		f.con.Note("no browser could be opened: open the address yourself") // it is printed above
 	}
-	waiting, cancel := context.WithTimeout(ctx, c.Wait)
+	waiting, cancel := context.WithTimeout(ctx, f.Wait)
 	defer cancel()
 	code, err := consent.Await(waiting, listener, attempt.Code)
 	switch {
@@ -134,11 +141,11 @@ func (c *connectionConnect) consent(ctx context.Context, con *console.Console, g
 		return upstream.Grant{}, errors.New("interrupted before the consent")
 	case errors.Is(err, context.DeadlineExceeded):
 		return upstream.Grant{}, fmt.Errorf("no answer within %s: run the command again; if Google showed an error, the guide "+
-			"\"Connect Google\" (/docs/guides/connect-google) explains it", shortDuration(c.Wait))
+			"\"Connect Google\" (/docs/guides/connect-google) explains it", shortDuration(f.Wait))
 	case err != nil:
 		return upstream.Grant{}, err
 	}
-	return gateway.Redeem(ctx, attempt, code)
+	return f.admin.Upstream.Redeem(ctx, attempt, code)
 }
 
 // shortDuration writes 10m0s as 10m.
@@ -180,9 +187,8 @@ func pickSites(ctx context.Context, con *console.Console, c *admin.Consented) ([
 }
 
 // store stores the consent, checks it with one query, and prints what there is now.
-func (c *connectionConnect) store(ctx context.Context, con *console.Console, a admin.Admin, consented *admin.Consented,
-	sites []upstream.Site, client upstream.Client) error {
-	connection, results, err := a.StoreConsent(ctx, consented, sites)
+func (f consentFlow) store(ctx context.Context, consented *admin.Consented, sites []upstream.Site) error {
+	connection, results, err := f.admin.StoreConsent(ctx, consented, sites)
 	if err != nil {
 		return err
 	}
@@ -190,13 +196,13 @@ func (c *connectionConnect) store(ctx context.Context, con *console.Console, a a
 	if len(sites) > 0 {
 		tried = sites[0].URL
 	}
-	if clicks, err := a.Try(ctx, connection, tried, con.Now()); err != nil {
-		con.Note("the connection is stored, but a first query failed: %v", err)
+	if clicks, err := f.admin.Try(ctx, connection, tried, f.con.Now()); err != nil {
+		f.con.Note("the connection is stored, but a first query failed: %v", err)
 	} else {
-		_, _ = fmt.Fprintf(con.Stderr, "Checked: %s had %s in the last %d days.\n", tried, english.Plural(int(clicks), "click", ""), admin.TriedDays)
+		_, _ = fmt.Fprintf(f.con.Stderr, "Checked: %s had %s in the last %d days.\n", tried, english.Plural(int(clicks), "click", ""), admin.TriedDays)
 	}
-	_, _ = fmt.Fprintf(con.Stderr, "Note: %s\n\n", lifetimeNote(consented.Grant, client, con.Now()))
-	return c.print(ctx, con, a, connection, results)
+	_, _ = fmt.Fprintf(f.con.Stderr, "Note: %s\n\n", lifetimeNote(consented.Grant, f.client, f.con.Now()))
+	return f.print(ctx, connection, results)
 }
 
 // lifetimeNote says when the consent ends. Google does not say which consent screens are in testing.
@@ -212,28 +218,27 @@ func lifetimeNote(grant upstream.Grant, client upstream.Client, now time.Time) s
 		"Publish it (Google Auth Platform, Audience), then run the same command again.", project)
 }
 
-func (c *connectionConnect) print(ctx context.Context, con *console.Console, a admin.Admin, connection sqlstore.Connection,
-	results []admin.Imported) error {
+func (f consentFlow) print(ctx context.Context, connection sqlstore.Connection, results []admin.Imported) error {
 	record := connectedRecord{connectionRecord: recordOfConnection(connection), Renewed: connection.Revision > 1,
-		Properties: importRecords(con, results)}
-	if c.JSON {
-		return console.PrintJSON(con.Stdout, record)
+		Properties: importRecords(f.con, results)}
+	if f.JSON {
+		return console.PrintJSON(f.con.Stdout, record)
 	}
-	if err := console.One(c.Output, con.Stdout, record.connectionRecord); err != nil {
+	if err := console.One(f.Output, f.con.Stdout, record.connectionRecord); err != nil {
 		return err
 	}
 	if len(record.Properties) == 0 {
-		con.Next(c.Output, "import all properties that it reaches, or add one.",
-			console.CommandLine("property", "import", connectionReference(ctx, a.Store, connection)),
-			console.CommandLine("property", "add", connectionReference(ctx, a.Store, connection), "sc-domain:example.com"))
+		f.con.Next(f.Output, "import all properties that it reaches, or add one.",
+			console.CommandLine("property", "import", connectionReference(ctx, f.admin.Store, connection)),
+			console.CommandLine("property", "add", connectionReference(ctx, f.admin.Store, connection), "sc-domain:example.com"))
 		return nil
 	}
-	if _, err := fmt.Fprintln(con.Stdout); err != nil {
+	if _, err := fmt.Fprintln(f.con.Stdout); err != nil {
 		return err
 	}
-	if err := console.Many(c.Output, con.Stdout, record.Properties); err != nil {
+	if err := console.Many(f.Output, f.con.Stdout, record.Properties); err != nil {
 		return err
 	}
-	nextAfterImport(con, c.Output)
+	nextAfterImport(f.con, f.Output)
 	return nil
 }
