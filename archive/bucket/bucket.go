@@ -174,10 +174,9 @@ func checkObject(name string, data []byte) error {
 	return checkName(name)
 }
 
-// attempt wraps an error with the operation and the object.
-func attempt(verb, name string, err error) error {
-	if err == nil {
-		return nil
+// attempt adds the operation and the object to an error. It must be deferred.
+func attempt(verb, name string, err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("%s object %q: %w", verb, name, *err)
 	}
-	return fmt.Errorf("%s object %q: %w", verb, name, err)
 }

@@ -45,7 +45,7 @@ func openFolder(root string) (Bucket, error) {
 }
 
 func (f *folder) Get(ctx context.Context, name string) (data []byte, revision string, err error) {
-	defer func() { err = attempt("get", name, err) }()
+	defer attempt("get", name, &err)
 	if err := errors.Join(ctx.Err(), checkName(name)); err != nil {
 		return nil, "", err
 	}
@@ -75,43 +75,45 @@ func (f *folder) Get(ctx context.Context, name string) (data []byte, revision st
 }
 
 func (f *folder) Put(ctx context.Context, name string, data []byte, revision string) (written string, err error) {
-	err = checkObject(name, data)
-	if err == nil {
-		err = f.withLock(ctx, name, func(root *os.Root, dir *os.File) error {
-			before, err := expect(root, name, revision)
-			if err != nil {
-				return err
-			}
-			written, err = replace(root, dir, name, data, before)
+	defer attempt("put", name, &err)
+	if err := checkObject(name, data); err != nil {
+		return "", err
+	}
+	err = f.withLock(ctx, name, func(root *os.Root, dir *os.File) error {
+		before, err := expect(root, name, revision)
+		if err != nil {
 			return err
-		})
-	}
-	return written, attempt("put", name, err)
+		}
+		written, err = replace(root, dir, name, data, before)
+		return err
+	})
+	return written, err
 }
 
-func (f *folder) Delete(ctx context.Context, name, revision string) error {
-	err := checkName(name)
-	if err == nil && revision == "" {
-		err = ErrChanged // an empty revision means that the object does not exist
+func (f *folder) Delete(ctx context.Context, name, revision string) (err error) {
+	defer attempt("delete", name, &err)
+	if err := checkName(name); err != nil {
+		return err
 	}
-	if err == nil {
-		err = f.withLock(ctx, name, func(root *os.Root, dir *os.File) error {
-			if _, err := expect(root, name, revision); err != nil {
-				return err
-			}
-			return errors.Join(root.Remove(name), dir.Sync())
-		})
+	if revision == "" {
+		return ErrChanged // an empty revision means that the object does not exist
 	}
-	return attempt("delete", name, err)
+	return f.withLock(ctx, name, func(root *os.Root, dir *os.File) error {
+		if _, err := expect(root, name, revision); err != nil {
+			return err
+		}
+		return errors.Join(root.Remove(name), dir.Sync())
+	})
 }
 
-func (f *folder) List(ctx context.Context, prefix string) ([]Entry, error) {
+func (f *folder) List(ctx context.Context, prefix string) (_ []Entry, err error) {
+	defer attempt("list", prefix, &err)
 	if err := checkPrefix(prefix); err != nil {
-		return nil, attempt("list", prefix, err)
+		return nil, err
 	}
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
-		return nil, attempt("list", prefix, err)
+		return nil, err
 	}
 	defer closeRead(root)
 	within := "."
@@ -120,7 +122,7 @@ func (f *folder) List(ctx context.Context, prefix string) ([]Entry, error) {
 	}
 	w := walk{ctx: ctx, within: within, prefix: prefix}
 	if err := fs.WalkDir(root.FS(), within, w.visit); err != nil {
-		return nil, attempt("list", prefix, err)
+		return nil, err
 	}
 	// The walk is ordered by directory: it visits a/b before a.b.
 	sortEntries(w.entries)

@@ -100,7 +100,7 @@ func newS3(endpoint *url.URL, name, prefix, region string) (Bucket, error) {
 }
 
 func (b *s3) Get(ctx context.Context, name string) (data []byte, revision string, err error) {
-	defer func() { err = attempt("get", name, err) }()
+	defer attempt("get", name, &err)
 	if err := checkName(name); err != nil {
 		return nil, "", err
 	}
@@ -138,9 +138,10 @@ func readBody(body io.Reader, size int64) ([]byte, error) {
 	return data, err
 }
 
-func (b *s3) Put(ctx context.Context, name string, data []byte, revision string) (string, error) {
+func (b *s3) Put(ctx context.Context, name string, data []byte, revision string) (_ string, err error) {
+	defer attempt("put", name, &err)
 	if err := checkObject(name, data); err != nil {
-		return "", attempt("put", name, err)
+		return "", err
 	}
 	// A multipart upload takes several requests, and only the last is conditional.
 	options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
@@ -157,24 +158,25 @@ func (b *s3) Put(ctx context.Context, name string, data []byte, revision string)
 		if errors.Is(err, ErrNotFound) && revision != "" {
 			err = ErrChanged // it was removed
 		}
-		return "", attempt("put", name, err)
+		return "", err
 	}
 	if info.ETag == "" {
-		return "", attempt("put", name, errNoTag)
+		return "", errNoTag
 	}
 	return info.ETag, nil
 }
 
-func (b *s3) List(ctx context.Context, prefix string) ([]Entry, error) {
+func (b *s3) List(ctx context.Context, prefix string) (_ []Entry, err error) {
+	defer attempt("list", prefix, &err)
 	if err := checkPrefix(prefix); err != nil {
-		return nil, attempt("list", prefix, err)
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var entries []Entry
 	for info := range b.core.ListObjectsIter(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
 		if info.Err != nil {
-			return nil, attempt("list", prefix, mapError(info.Err))
+			return nil, mapError(info.Err)
 		}
 		name := strings.TrimPrefix(info.Key, b.prefix)
 		if checkName(name) != nil {
@@ -183,15 +185,16 @@ func (b *s3) List(ctx context.Context, prefix string) ([]Entry, error) {
 		entries = append(entries, Entry{Name: name, Revision: strings.Trim(info.ETag, `"`), Size: info.Size})
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, attempt("list", prefix, err) // the iterator ends without an error
+		return nil, err // the iterator ends without an error
 	}
 	sortEntries(entries)
 	return entries, nil
 }
 
-func (b *s3) Delete(ctx context.Context, name, revision string) error {
+func (b *s3) Delete(ctx context.Context, name, revision string) (err error) {
+	defer attempt("delete", name, &err)
 	if err := checkName(name); err != nil {
-		return attempt("delete", name, err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -207,7 +210,7 @@ func (b *s3) Delete(ctx context.Context, name, revision string) error {
 			err = ErrChanged // it was removed in between, possibly by an attempt whose response was lost
 		}
 	}
-	return attempt("delete", name, err)
+	return err
 }
 
 // mapError returns the package's error for a response of the store, if there is one. The text of every other has the store's code.

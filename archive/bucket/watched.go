@@ -141,14 +141,14 @@ func (w *Watched) Delete(ctx context.Context, name, revision string) error {
 func (w *Watched) do(ctx context.Context, operation, name string, timeout time.Duration, run func(context.Context) error) error {
 	if w.breaker.Admit() > 0 {
 		w.metrics.operations.WithLabelValues(operation, outcomeRefused).Inc()
-		return attempt(operation, name, ErrUnavailable)
+		return fmt.Errorf("%s object %q: %w", operation, name, ErrUnavailable)
 	}
 	begun := time.Now()
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := run(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		err = attempt(operation, name, fmt.Errorf("the object store does not answer within %v: %w", timeout, context.DeadlineExceeded))
+		err = fmt.Errorf("%s object %q: the object store does not answer within %v: %w", operation, name, timeout, context.DeadlineExceeded)
 	}
 	outcome := outcomeOf(ctx, err)
 	w.metrics.operations.WithLabelValues(operation, outcome).Inc()
