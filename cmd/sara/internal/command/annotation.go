@@ -32,12 +32,11 @@ func recordOfAnnotation(a sqlstore.Annotation) annotationRecord {
 }
 
 type annotationAdd struct {
-	recordFlags
-	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
-	Date     date   `required:"" placeholder:"DATE" help:"Its day, YYYY-MM-DD."`
-	Title    string `required:"" help:"What happened, in 1 to 200 characters."`
-	Note     string `empty:"" help:"Further details."`
-	Color    string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; default: blue."`
+	propertyFlags
+	Date  date   `required:"" placeholder:"DATE" help:"Its day, YYYY-MM-DD."`
+	Title string `required:"" help:"What happened, in 1 to 200 characters."`
+	Note  string `empty:"" help:"Further details."`
+	Color string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; default: blue."`
 }
 
 func (c *annotationAdd) Run(ctx context.Context, con *console.Console) error {
@@ -47,10 +46,7 @@ func (c *annotationAdd) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-type annotationList struct {
-	recordFlags
-	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
-}
+type annotationList struct{ propertyFlags }
 
 func (c *annotationList) Run(ctx context.Context, con *console.Console) error {
 	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]annotationRecord, error) {

@@ -30,10 +30,9 @@ func recordOfBrandTerm(t translate.BrandTerm) brandTermRecord {
 }
 
 type brandTermsSet struct {
-	recordFlags
-	Property string   `arg:"" help:"Id, Search Console property, slug or domain."`
-	Terms    []string `arg:"" optional:"" name:"term" help:"TERM (queries that contain it), exact:TERM or regex:TERM."`
-	Clear    bool     `help:"Remove all terms."`
+	propertyFlags
+	Terms []string `arg:"" optional:"" name:"term" help:"TERM (queries that contain it), exact:TERM or regex:TERM."`
+	Clear bool     `help:"Remove all terms."`
 }
 
 // brandTermSet is the result of set: the property's id and all its terms.
@@ -75,10 +74,7 @@ func (c *brandTermsSet) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-type brandTermsList struct {
-	recordFlags
-	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
-}
+type brandTermsList struct{ propertyFlags }
 
 func (c *brandTermsList) Run(ctx context.Context, con *console.Console) error {
 	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]brandTermRecord, error) {

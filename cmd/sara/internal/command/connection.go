@@ -48,45 +48,46 @@ func recordOfConnection(c sqlstore.Connection) connectionRecord {
 		Healthy: c.Healthy, Note: c.Note, CreatedAt: console.Timestamp(c.CreatedAt)}
 }
 
-type connectionAdd struct {
+// credentialFlags are the flags of commands that store a file of credentials.
+type credentialFlags struct {
 	verifyFlags
 	console.Output
-	Workspace   string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it; - reads standard input."`
-	Name        string `help:"Name of the connection; default: the identity in the credentials."`
+}
+
+type connectionAdd struct {
+	credentialFlags
+	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
+	Name      string `help:"Name of the connection; default: the identity in the credentials."`
 }
 
 func (c *connectionAdd) Run(ctx context.Context, con *console.Console) error {
-	return changeConnection(ctx, con, c.verifyFlags, c.Output, c.Credentials,
-		func(a admin.Admin, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
-			return a.AddConnection(ctx, c.Workspace, c.Name, credentials)
-		})
+	return c.change(ctx, con, func(a admin.Admin, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+		return a.AddConnection(ctx, c.Workspace, c.Name, credentials)
+	})
 }
 
 type connectionUpdate struct {
-	verifyFlags
-	console.Output
-	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
-	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it; - reads standard input."`
-	Force       bool   `help:"Replace them even if properties of the connection cannot be read with the new ones."`
+	credentialFlags
+	Connection string `arg:"" help:"Name, WORKSPACE/NAME or id."`
+	Force      bool   `help:"Replace them even if properties of the connection cannot be read with the new ones."`
 }
 
 func (c *connectionUpdate) Run(ctx context.Context, con *console.Console) error {
-	return changeConnection(ctx, con, c.verifyFlags, c.Output, c.Credentials,
-		func(a admin.Admin, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
-			return a.UpdateConnection(ctx, c.Connection, credentials, c.Force)
-		})
+	return c.change(ctx, con, func(a admin.Admin, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+		return a.UpdateConnection(ctx, c.Connection, credentials, c.Force)
+	})
 }
 
-// changeConnection runs a change with a file of credentials, and prints the connection and the next step.
-func changeConnection(ctx context.Context, con *console.Console, flags verifyFlags, o console.Output, path string,
+// change runs a change with the credentials, and prints the connection and the next step.
+func (f credentialFlags) change(ctx context.Context, con *console.Console,
 	change func(admin.Admin, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
-	credentials, err := con.ReadFile(path)
+	credentials, err := con.ReadFile(f.Credentials)
 	if err != nil {
 		return fmt.Errorf("read the credentials: %w", err)
 	}
-	return flags.use(ctx, func(a admin.Admin) error {
-		if flags.SecretKey.Key == nil { // before the calls to Search Console
+	return f.use(ctx, func(a admin.Admin) error {
+		if f.SecretKey.Key == nil { // before the calls to Search Console
 			return noSecretKey(ctx, a.Store)
 		}
 		connection, sites, err := change(a, credentials)
@@ -96,10 +97,10 @@ func changeConnection(ctx context.Context, con *console.Console, flags verifyFla
 		if a.Upstream != nil && len(sites) == 0 {
 			con.Note("%s reaches no site yet; to fix that, %s", connection.Identity, admin.GrantAccess(connection))
 		}
-		if err := console.One(o, con.Stdout, recordOfConnection(connection)); err != nil {
+		if err := console.One(f.Output, con.Stdout, recordOfConnection(connection)); err != nil {
 			return err
 		}
-		con.Next(o, "import all properties that it reaches, or add one.",
+		con.Next(f.Output, "import all properties that it reaches, or add one.",
 			console.CommandLine("property", "import", connectionReference(ctx, a.Store, connection)),
 			console.CommandLine("property", "add", connectionReference(ctx, a.Store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
 		return nil

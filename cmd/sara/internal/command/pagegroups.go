@@ -36,9 +36,8 @@ func recordOfPageGroup(g translate.PageGroup) pageGroupRecord {
 }
 
 type pageGroupsSet struct {
-	recordFlags
-	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
-	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex. - reads standard input."`
+	propertyFlags
+	File string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex. - reads standard input."`
 }
 
 // pageGroupSet is the result of set: the property's id and all its groups.
@@ -104,10 +103,7 @@ func readPageGroups(con *console.Console, path string) ([]translate.PageGroup, e
 	return groups, nil
 }
 
-type pageGroupsList struct {
-	recordFlags
-	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
-}
+type pageGroupsList struct{ propertyFlags }
 
 func (c *pageGroupsList) Run(ctx context.Context, con *console.Console) error {
 	return list(ctx, con, c.recordFlags, func(store *sqlstore.Store) ([]pageGroupRecord, error) {

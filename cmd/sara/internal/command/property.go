@@ -223,7 +223,7 @@ func (c *propertyList) chosen(ctx context.Context, store *sqlstore.Store) ([]sql
 	}), err
 }
 
-// propertyFlags are the flags of commands that change one property.
+// propertyFlags are the flags of commands on one property.
 type propertyFlags struct {
 	recordFlags
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
