@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/archive/tablefile"
 )
 
@@ -79,7 +81,7 @@ func readCSV(in io.Reader, yield func(FileRecord, error) bool) error {
 		}
 		var columns [columnCount]string
 		if c.Fields() != len(columns) {
-			return recordError(Place{Number: c.Line()}, "", "it has %d columns, not %d", c.Fields(), len(columns))
+			return recordError(Place{Number: c.Line()}, "", "it has %s, not %d", english.Plural(c.Fields(), "column", ""), len(columns))
 		}
 		for i := range columns {
 			columns[i] = string(c.Field(i))
@@ -114,7 +116,7 @@ func readHeader(c *tablefile.CSVReader) error {
 		return fmt.Errorf("header: %w", csvError(c, err))
 	}
 	if c.Fields() != len(names) {
-		return fmt.Errorf("the header has %d columns: it must be %s", c.Fields(), want)
+		return fmt.Errorf("the header has %s: it must be %s", english.Plural(c.Fields(), "column", ""), want)
 	}
 	for i, name := range names {
 		if got := string(c.Field(i)); got != name {

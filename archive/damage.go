@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/translate"
 )
 
@@ -14,7 +16,7 @@ type DamageError struct {
 
 func (e *DamageError) Error() string {
 	if n := len(e.Objects); n > 1 {
-		return fmt.Sprintf("%v (and %d more damaged objects)", e.Objects[0], n-1)
+		return fmt.Sprintf("%v (and %s)", e.Objects[0], english.Plural(n-1, "more damaged object", ""))
 	}
 	return e.Objects[0].Error()
 }

@@ -92,7 +92,7 @@ func (r *row) check(by translate.Dimension) error {
 	const largest = 1 << 53
 	switch {
 	case r.clicks < 0 || r.clicks > largest || r.impressions < 0 || r.impressions > largest:
-		return fmt.Errorf("%d clicks, %d impressions: both must be 0 to 2^53", r.clicks, r.impressions)
+		return fmt.Errorf("clicks %d, impressions %d: both must be 0 to 2^53", r.clicks, r.impressions)
 	case !(r.position >= 0 && r.position <= math.MaxInt32):
 		return fmt.Errorf("position %v is out of range", r.position)
 	case by == translate.ByDate && len(r.key) > 0:

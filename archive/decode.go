@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/parquet-go/parquet-go"
 
 	"sara/translate"
@@ -74,7 +75,7 @@ func (o *object) openGroups(file *parquet.File) error {
 	for _, group := range file.RowGroups() {
 		columns := group.ColumnChunks()
 		if len(columns) != columnCount {
-			return fmt.Errorf("it has %d columns", len(columns))
+			return fmt.Errorf("it has %s", english.Plural(len(columns), "column", ""))
 		}
 		chunk, ok := columns[dimensionColumn].(*parquet.FileColumnChunk)
 		if !ok {

@@ -269,3 +269,12 @@ func TestUserTextCannotForgeTheChecksum(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestDamageErrorCountsTheOtherObjects(t *testing.T) {
+	objects := []*ObjectError{{Name: "a", Reason: errors.New("torn")}, {Name: "b"}, {Name: "c"}}
+	for more, want := range []string{"", " (and 1 more damaged object)", " (and 2 more damaged objects)"} {
+		if got := (&DamageError{objects[:1+more]}).Error(); got != objects[0].Error()+want {
+			t.Errorf("of %d objects: %s", 1+more, got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
@@ -150,7 +151,7 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 		}
 	}
 	if len(fields) != len(names) {
-		return c, fmt.Errorf("the file has %d columns: they must be %v", len(fields), names)
+		return c, fmt.Errorf("the file has %s: they must be %v", english.Plural(len(fields), "column", ""), names)
 	}
 	return c, nil
 }

@@ -229,7 +229,7 @@ func (r *FileRecord) check(until translate.Date) error {
 	case len(r.Key) > LongestKey || !utf8.ValidString(r.Key):
 		return recordError(r.Place, names[keyColumn], "it must be UTF-8 text of at most %d bytes", LongestKey)
 	case r.Impressions < r.Clicks:
-		return recordError(r.Place, names[impressionsColumn], "%d impressions are fewer than the %d clicks", r.Impressions, r.Clicks)
+		return recordError(r.Place, names[impressionsColumn], "%d is less than the clicks, %d", r.Impressions, r.Clicks)
 	case r.Impressions > 0 && !(r.Position >= 1 && r.Position <= math.MaxInt32):
 		return recordError(r.Place, names[positionColumn], "%v: positions count from 1", r.Position)
 	case r.Impressions == 0 && r.Position != 0:

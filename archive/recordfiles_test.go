@@ -23,7 +23,7 @@ func TestReadRecordsRefusesInvalidFiles(t *testing.T) {
 	}
 	refuse(CSV, "the file is empty: it must start with the line date,dimension", "")
 	refuse(CSV, `column 4 of the header is "impressions", not "clicks"`, "date,dimension,key,impressions,clicks,position\n")
-	refuse(CSV, "the header has 1 columns", "2026-05-01\n")
+	refuse(CSV, "the header has 1 column:", "2026-05-01\n")
 	refuse(JSONL, "line 1: it is not a JSON object", "[1]")
 	refuse(JSONL, "line 1: it is not a JSON object", `{"date":`)
 	refuse(JSONL, `line 1: "Clicks" is not a column`, `{"Clicks":1}`)

@@ -136,7 +136,7 @@ func (e *SearchConsoleExport) readDates(files fs.FS, name string, until translat
 	for i, row := range rows[1:] {
 		place := Place{Number: i + 2}
 		if len(row) != len(want) {
-			return 0, recordError(place, "", "it has %d columns, not %d", len(row), len(want))
+			return 0, recordError(place, "", "it has %s, not %d", english.Plural(len(row), "column", ""), len(want))
 		}
 		record, err := parseRecord(place, [columnCount]string{row[0], DimensionName(translate.ByDate), "", row[1], row[2], row[4]})
 		if err != nil {

@@ -322,7 +322,7 @@ func TestImportNamesInvalidLines(t *testing.T) {
 	refuse(`line 3, column key: "USA" is not a country of three lower-case letters`, "2026-05-01,country,USA,1,2,3")
 	refuse(`line 3, column key: "us" is not a country of three lower-case letters`, "2026-05-01,country,us,1,2,3")
 	refuse(`line 3, column key: "mobile" is not DESKTOP`, "2026-05-01,device,mobile,1,2,3")
-	refuse("line 3, column impressions: 1 impressions are fewer than the 2 clicks", "2026-05-01,query,a,2,1,3")
+	refuse("line 3, column impressions: 1 is less than the clicks, 2", "2026-05-01,query,a,2,1,3")
 	refuse(`line 3, column position: "Inf" is not a number`, "2026-05-01,query,a,1,2,Inf")
 	refuse(`line 3, column position: "0x1p4" is not a number`, "2026-05-01,query,a,1,2,0x1p4")
 	refuse("line 3, column position: 0.5: positions count from 1", "2026-05-01,query,a,1,2,0.5")

@@ -109,7 +109,7 @@ func TestFailedSavesLoseNoCounts(t *testing.T) {
 	budget := NewMemoryBudget(clock.now)
 	admitN(budget, 3, "a", "k", generousPlan())
 	reported := persistTicks(budget, store, 2)
-	if len(reported) != 2 || !errors.Is(reported[0], errUsageStore) || !strings.Contains(reported[0].Error(), "1 accounts") {
+	if len(reported) != 2 || !errors.Is(reported[0], errUsageStore) || !strings.Contains(reported[0].Error(), "1 account:") {
 		t.Errorf("reported %v, want both failed saves", reported)
 	}
 	if got := store.stored["a"].InDay; got != 3 {

@@ -54,7 +54,7 @@ func (b *MemoryBudget) save(ctx context.Context, store UsageStore) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := store.SaveUsage(ctx, counts); err != nil {
-		return fmt.Errorf("save the usage of %d accounts: %w", len(counts), err)
+		return fmt.Errorf("save the usage of %s: %w", counted(len(counts), "account"), err)
 	}
 	for _, c := range counts {
 		b.markStored(c)

@@ -39,7 +39,7 @@ func UsageOfAccounts(ctx context.Context, client redisconn.Client, accountIDs []
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the usage of %d accounts: %w", len(accountIDs), err)
+		return nil, fmt.Errorf("read the usage of %s: %w", counted(len(accountIDs), "account"), err)
 	}
 	return counts, nil
 }
@@ -57,7 +57,7 @@ func UsageOfInspections(ctx context.Context, client redisconn.Client, sites []st
 		return ignoreMissing(err)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count the inspections of %d sites: %w", len(sites), err)
+		return nil, fmt.Errorf("count the inspections of %s: %w", counted(len(sites), "site"), err)
 	}
 	return taken, nil
 }
@@ -76,7 +76,7 @@ func UsageOfLiveCalls(ctx context.Context, client redisconn.Client, propertyIDs 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the live calls of %d properties: %w", len(propertyIDs), err)
+		return nil, fmt.Errorf("read the live calls of properties: %w", err)
 	}
 	return used, nil
 }

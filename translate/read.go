@@ -16,7 +16,7 @@ func (r *Rows) readBody(w *bodyWindow, by Dimension) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("upstream body, after %d rows and %d bytes: %w", r.Len(), w.position(), err)
+		return fmt.Errorf("upstream body, after %d %s and %d bytes: %w", r.Len(), oneOrMore(r.Len(), "row", "rows"), w.position(), err)
 	}
 	if by == ByCountry || by == ByDayAndCountry {
 		for _, chunk := range r.keys.chunks {

@@ -263,9 +263,9 @@ func TestReadRowsErrorsHavePositionAndReason(t *testing.T) {
 		}
 	}
 	good := `{"keys":["a"],"clicks":1,"impressions":1}`
-	f(`{"rows":[`+good+`,{"keys":["a"],"clicks":-1}]}`, `upstream body, after 1 rows and 74 bytes: member "clicks": it is not a number from 0 to 2^53`)
+	f(`{"rows":[`+good+`,{"keys":["a"],"clicks":-1}]}`, `upstream body, after 1 row and 74 bytes: member "clicks": it is not a number from 0 to 2^53`)
 	f(`{"rows":[{"position":"x"}]}`, `upstream body, after 0 rows and 21 bytes: member "position": it is not a number in its range`)
-	f(`{"rows":[`+good+`],"rows":[]}`, `upstream body, after 1 rows and 59 bytes: there are rows twice`)
+	f(`{"rows":[`+good+`],"rows":[]}`, `upstream body, after 1 row and 59 bytes: there are rows twice`)
 	f(`{"rows":[{"keys":["a"]}]}`, `upstream body, after 0 rows and 23 bytes: a row without keys, clicks or impressions`)
 	f(`{"rows":[{"ctr":1,"ctr":1}]}`, `upstream body, after 0 rows and 25 bytes: member "ctr": it is there twice`)
 	f(`{"rows":[`, `upstream body, after 0 rows and 9 bytes: invalid JSON, or not a response`)

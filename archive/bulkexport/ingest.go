@@ -189,7 +189,7 @@ func figuresOf(cells []tablefile.Cell) (f figures, err error) {
 	if f.clicks < 0 || f.impressions < f.clicks || f.impressions > largest || f.positions < 0 || f.positions > largest ||
 		f.positions/float64(max(1, f.impressions)) >= math.MaxInt32 { // from which the archive refuses a position
 
-		return f, fmt.Errorf("%d clicks, %d impressions and positions of %s are not possible", f.clicks, f.impressions,
+		return f, fmt.Errorf("clicks of %d, impressions of %d and positions of %s are not possible together", f.clicks, f.impressions,
 			strconv.FormatFloat(f.positions, 'g', -1, 64))
 	}
 	return f, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/policy/keyring"
 )
 
@@ -128,6 +130,6 @@ type KeyLimitError struct {
 }
 
 func (e *KeyLimitError) Error() string {
-	return fmt.Sprintf("account %q is on plan %q, which allows %d working API keys: revoke one or change the plan",
-		e.Account, e.Plan, e.Limit)
+	return fmt.Sprintf("account %q is on plan %q, which allows %s: revoke one or change the plan",
+		e.Account, e.Plan, english.Plural(e.Limit, "working API key", ""))
 }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // keysPerUpdate bounds the keys of one statement.
@@ -16,7 +18,7 @@ const keysPerUpdate = 1000
 // RecordKeyUses records when keys were last used, by key ID. It keeps a later use recorded by another process, and ignores keys
 // that no longer exist. The Edition stays the same, because nothing that is served changes.
 func (s *Store) RecordKeyUses(ctx context.Context, uses map[string]time.Time) (err error) {
-	defer wrap(&err, "record the last use of %d keys", len(uses))
+	defer wrap(&err, "record the last use of %s", english.Plural(len(uses), "key", ""))
 	byHour := make(map[int64][]string)
 	for id, at := range uses {
 		byHour[at.UnixMilli()] = append(byHour[at.UnixMilli()], id)

@@ -285,7 +285,7 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 	}
 	longLine := strings.Repeat("x", longestRecord+1)
 	for _, test := range []struct{ name, data, want string }{
-		{"a line with too few fields", "name,count\na,1\nb\n", "line 3: it has 1 fields, but the header has 2"},
+		{"a line with too few fields", "name,count\na,1\nb\n", "line 3: it has 1 field, but the header has 2"},
 		{"a quote that is not closed", "name,count\na,1\n\"b,1\n", "line 3: a quote is not closed"},
 		{"a header with a quote inside", "na\"me,count\n", "line 1: a quote is inside a field"},
 		{"a line that is not JSON", "{\"name\":\"a\"}\n\n{\"name\":\n", "line 3: it is not a JSON object"},

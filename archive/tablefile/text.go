@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/tidwall/gjson"
 
 	"sara/translate"
@@ -51,7 +52,7 @@ func (s *csvSource) read(cells []Cell) error {
 		return s.place(err)
 	}
 	if s.in.Fields() != len(s.names) {
-		return fmt.Errorf("line %d: it has %d fields, but the header has %d", s.in.Line(), s.in.Fields(), len(s.names))
+		return fmt.Errorf("line %d: it has %s, but the header has %d", s.in.Line(), english.Plural(s.in.Fields(), "field", ""), len(s.names))
 	}
 	for i, field := range s.chosen {
 		if field < 0 {

@@ -76,7 +76,7 @@ func (a *Answer) failure() *failure {
 // next returns what an agent can do about the error.
 func (f *failure) next() string {
 	if f.RetryAfter != nil {
-		return fmt.Sprintf("Wait %d seconds before you call again.", *f.RetryAfter)
+		return "Wait " + counted(*f.RetryAfter, "second") + " before you call again."
 	}
 	switch f.Code {
 	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld:

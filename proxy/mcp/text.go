@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/tidwall/gjson"
 )
 
@@ -93,8 +94,13 @@ func writeTotals(b *strings.Builder, all, data gjson.Result) {
 }
 
 func figures(r gjson.Result) string {
-	return fmt.Sprintf("%d clicks, %d impressions, ctr %s, position %s", r.Get("clicks").Int(), r.Get("impressions").Int(),
-		percent(r.Get("ctr").Float()), decimal(r.Get("position").Float()))
+	return fmt.Sprintf("%s, %s, ctr %s, position %s", counted(int(r.Get("clicks").Int()), "click"),
+		counted(int(r.Get("impressions").Int()), "impression"), percent(r.Get("ctr").Float()), decimal(r.Get("position").Float()))
+}
+
+// counted writes a number of things, without commas: a model may calculate with it.
+func counted(n int, thing string) string {
+	return strconv.Itoa(n) + " " + english.PluralWord(n, thing, "")
 }
 
 func percent(fraction float64) string { return strconv.FormatFloat(100*fraction, 'f', 2, 64) + " %" }
@@ -223,10 +229,11 @@ func share(rows []gjson.Result, totals gjson.Result) string {
 	for _, row := range rows {
 		clicks += row.Get("clicks").Float()
 	}
+	together := counted(int(clicks), "click")
 	if all := totals.Get("clicks").Float(); all > 0 {
-		return fmt.Sprintf(": %.0f clicks, %.0f %% of the totals", clicks, 100*clicks/all)
+		return fmt.Sprintf(": %s, %.0f %% of the totals", together, 100*clicks/all)
 	}
-	return fmt.Sprintf(": %.0f clicks together, which is not the total (compare_periods has it)", clicks)
+	return ": " + together + " together, which is not the total (compare_periods has it)"
 }
 
 // writeNext writes which rows are missing after those of the result, and the one offset that has them. Only some lists know how many there

@@ -44,6 +44,22 @@ func TestTextSaysWhereTheRowsGoOn(t *testing.T) {
 	}
 }
 
+// One is no plural, and a large number has no commas.
+func TestTextCountsThings(t *testing.T) {
+	t.Parallel()
+	text := performanceTools()[0].text(content(`{"data":{"rows":[{"key":"a","clicks":1}]},"meta":{}}`), gjson.Parse(`{"clicks":1,"impressions":1234567}`))
+	for _, want := range []string{"Totals: 1 click, 1234567 impressions, ", "rows (1): 1 click, 100 % of the totals"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+	for seconds, want := range map[int]string{1: "Wait 1 second before you call again.", 86399: "Wait 86399 seconds before you call again."} {
+		if got := (&failure{RetryAfter: &seconds}).next(); got != want {
+			t.Errorf("after %d seconds: %s", seconds, got)
+		}
+	}
+}
+
 // Archived figures must not be presented as current ones: the text names the source of a result with parts too.
 func TestTextNamesTheSourcesOfParts(t *testing.T) {
 	t.Parallel()

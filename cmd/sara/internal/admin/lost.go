@@ -43,7 +43,7 @@ func (a Admin) checkLost(ctx context.Context, c sqlstore.Connection, sites []ups
 	if n := len(lost) - shownSites; n > 0 {
 		shown, more = lost[:shownSites], fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Errorf("nothing was changed: these credentials do not reach %d of the %d properties of connection %q: %s%s. "+
+	return fmt.Errorf("nothing was changed: these credentials do not reach %d of %d properties of connection %q: %s%s. "+
 		"Use a file of the account that reaches them, or repeat the command with --force to lose them",
 		len(lost), had, c.Name, strings.Join(shown, ", "), more)
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive/bucket"
@@ -82,7 +83,7 @@ func (b *Backup) check(ctx context.Context) error {
 	}
 	err = errors.Join(lines.Err(), checking.Wait())
 	if err == nil && len(b.objects) != b.Archive.Objects {
-		err = fmt.Errorf("it has %d objects of the archive, and the manifest names %d", len(b.objects), b.Archive.Objects)
+		err = fmt.Errorf("it has %s of the archive, and the manifest names %d", english.Plural(len(b.objects), "object", ""), b.Archive.Objects)
 	}
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
@@ -103,7 +105,8 @@ func warnOfDeletion(con *console.Console, plans policy.Plans, former, plan strin
 	}
 	first, err := firstKept(con, months)
 	if err == nil {
-		con.Note("%s keeps %d months of history, and %s kept %d: the next collection deletes archived days before %s", plan, months, former, kept, first)
+		con.Note("%s keeps %s of history, and %s kept %d: the next collection deletes archived days before %s",
+			plan, english.Plural(months, "month", ""), former, kept, first)
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
@@ -158,8 +160,8 @@ func (i importing) warnOfDeletion(ctx context.Context, first *translate.Date) er
 	}
 	kept, err := firstKept(i.con, months)
 	if err == nil && *first < kept {
-		i.con.Note("the plan %s keeps %d months of history: the next collection deletes the days before %s, "+
-			"unless sara account plan changes it", account.Plan, months, kept)
+		i.con.Note("the plan %s keeps %s of history: the next collection deletes the days before %s, "+
+			"unless sara account plan changes it", account.Plan, english.Plural(months, "month", ""), kept)
 	}
 	return err
 }

@@ -114,8 +114,11 @@ func reportDiffering(con *console.Console, differing []archive.Difference) {
 				archive.DimensionName(by)))
 		if by == translate.ByDate && len(days) > 0 {
 			d := days[0]
-			con.Note("%s: archived %d clicks, %d impressions; in the files %d clicks, %d impressions", d.Date, d.Archived.Clicks, d.Archived.Impressions,
-				d.Imported.Clicks, d.Imported.Impressions)
+			con.Note("%s: archived %s; in the files %s", d.Date, traffic(d.Archived), traffic(d.Imported))
 		}
 	}
+}
+
+func traffic(f archive.Figures) string {
+	return english.Plural(int(f.Clicks), "click", "") + ", " + english.Plural(int(f.Impressions), "impression", "")
 }

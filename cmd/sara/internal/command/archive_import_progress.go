@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/schollz/progressbar/v3"
 
 	"sara/archive/bulkexport"
@@ -61,8 +62,8 @@ func (p *importProgress) set(text string, done, total int64) {
 
 // Reading implements bulkexport.Progress.
 func (p *importProgress) Reading(done, total, rows int64) {
-	p.set(fmt.Sprintf("reading %s files: %s of %s, %s rows", humanize.Comma(int64(p.files)), humanize.IBytes(uint64(done)),
-		humanize.IBytes(uint64(total)), humanize.Comma(rows)), done, total)
+	p.set(fmt.Sprintf("reading %s %s: %s of %s, %s %s", humanize.Comma(int64(p.files)), english.PluralWord(p.files, "file", ""),
+		humanize.IBytes(uint64(done)), humanize.IBytes(uint64(total)), humanize.Comma(rows), english.PluralWord(int(rows), "row", "")), done, total)
 }
 
 // Writing implements bulkexport.Progress.

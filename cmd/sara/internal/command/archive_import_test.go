@@ -124,7 +124,7 @@ func TestBadBulkExportsChangeNothing(t *testing.T) {
 			[]string{`b.csv: row 1: data_date is "2025-02-30"`}},
 		{"clicks without impressions",
 			map[string]string{"a.csv": siteHeader + "2025-02-20,sc-domain:shop.example,elm,false,deu,WEB,DESKTOP,1,2,0\n"},
-			[]string{"a.csv: row 1: 2 clicks, 1 impressions"}},
+			[]string{"a.csv: row 1: clicks of 2, impressions of 1"}},
 		{"torn", map[string]string{"a.csv": someSite, "b.csv.gz": "\x1f\x8b\x08\x00\x00\x00"}, []string{"b.csv.gz: gzip: "}},
 		{"nothing", map[string]string{"_SUCCESS": ""}, []string{"there is no file"}},
 	} {
@@ -261,6 +261,11 @@ func TestProgressOfAnImport(t *testing.T) {
 	want := "reading 3 files: 0 B of 4.0 MiB, 0 rows\n" +
 		"reading 3 files: 1.0 MiB of 4.0 MiB, 12,345 rows (25 %), about 0s left\n" +
 		"archiving: 0 of 16 months\n"
+	one, end := newImportProgress(&out, 1)
+	defer end()
+	one.Reading(0, 4<<20, 1)
+	one.print()
+	want += "reading 1 file: 0 B of 4.0 MiB, 1 row\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", &out, want)
 	}

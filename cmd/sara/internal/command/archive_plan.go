@@ -3,8 +3,10 @@ package command
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"sara/archive"
 	"sara/cmd/sara/internal/console"
@@ -94,25 +96,26 @@ func planArchive(properties, months int) []planLine {
 	days := int(math.Ceil(float64(fetched) * daysInMonth))
 	backfill, backfillFormula := days*queries+1, fmt.Sprintf("(%d days x %d + 1 series)", days, queries)
 	writes := int(math.Ceil(31. / collector.DefaultFlushDays))
+	of := planned(properties, "property")
 
 	lines := callLines("day", properties, daily, dailyFormula)
 	lines = append(lines, planLine{"day", "writes of objects", int64(properties), "puts",
-		fmt.Sprintf("%d properties x 1 month (2 at the turn of a month)", properties)})
+		of + " x 1 month (2 at the turn of a month)"})
 	lines = append(lines, callLines("backfill", properties, backfill, backfillFormula)...)
 	return append(lines,
 		planLine{"backfill", "writes of objects", int64(properties) * int64(fetched) * int64(writes), "puts",
-			fmt.Sprintf("%d properties x %d months x %d (one for each %d days)", properties, fetched, writes, collector.DefaultFlushDays)},
+			fmt.Sprintf("%s x %s x %d (one for each %d days)", of, planned(fetched, "month"), writes, collector.DefaultFlushDays)},
 		planLine{"storage", "one month of one property", propertyMonth, "bytes", "measured, with 264 rows a day"},
 		planLine{"storage", "after the backfill", int64(properties) * int64(fetched) * propertyMonth, "bytes",
-			fmt.Sprintf("%d properties x %d months x %s", properties, fetched, humanize.IBytes(propertyMonth))},
+			fmt.Sprintf("%s x %s x %s", of, planned(fetched, "month"), humanize.IBytes(propertyMonth))},
 		planLine{"storage", "when all months are there", int64(properties) * int64(months) * propertyMonth, "bytes",
-			fmt.Sprintf("%d properties x %d months x %s", properties, months, humanize.IBytes(propertyMonth))})
+			fmt.Sprintf("%s x %s x %s", of, planned(months, "month"), humanize.IBytes(propertyMonth))})
 }
 
 // callLines estimates the upstream calls of all properties, with each calls per property, and their duration.
 func callLines(when string, properties, each int, formula string) []planLine {
 	calls := int64(properties) * int64(each)
-	lines := []planLine{{when, "upstream calls", calls, "calls", fmt.Sprintf("%d properties x %s", properties, formula)}}
+	lines := []planLine{{when, "upstream calls", calls, "calls", planned(properties, "property") + " x " + formula}}
 	for _, limit := range []struct {
 		name, per       string
 		calls           int64
@@ -128,6 +131,11 @@ func callLines(when string, properties, each int, formula string) []planLine {
 	}
 	return append(lines, planLine{when, "all, one call after another", minutes(calls, collector.DefaultParallel*60/assumedCall), "min",
 		fmt.Sprintf("%d calls x %v s (assumed) / %d properties at a time", calls, assumedCall, collector.DefaultParallel)})
+}
+
+// planned writes a number of things as the formulas do, without commas.
+func planned(n int, thing string) string {
+	return strconv.Itoa(n) + " " + english.PluralWord(n, thing, "")
 }
 
 func minutes(calls int64, perMinute float64) int64 {

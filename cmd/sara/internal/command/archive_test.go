@@ -172,7 +172,7 @@ func TestBadImportsChangeNothing(t *testing.T) {
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-02,total,x,1,2,3\n", `line 3, column key: "x"`},
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,a,-1,2,3\n", `line 3, column clicks: "-1"`},
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,a,1,2.5,3\n", `line 3, column impressions: "2.5"`},
-		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,a,3,2,3\n", "line 3, column impressions: 2 impressions are fewer than the 3 clicks"},
+		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,a,3,2,3\n", "line 3, column impressions: 2 is less than the clicks, 3"},
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,a,1,2,first\n", `line 3, column position: "first"`},
 		{"bad.csv", clitest.CSVHeader + good + "2025-03-01,query,a,1,2,0.9\n", "line 3, column position: 0.9"},
 		{"bad.csv", clitest.CSVHeader + good + good, "line 3, column key: 2025-03-01 total \"\" is already in line 2"},

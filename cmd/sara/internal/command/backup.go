@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"sara/archive/bucket"
 	"sara/cmd/sara/internal/backend"
@@ -125,8 +126,8 @@ func (c *restoreCommand) Run(ctx context.Context, con *console.Console) (err err
 			return err
 		}
 		if len(listed) > 0 {
-			return settings.Errorf("SARA_ARCHIVE_URL", "%s has %d objects: restore into an empty archive, or repeat the command with --force",
-				c.ArchiveURL, len(listed))
+			return settings.Errorf("SARA_ARCHIVE_URL", "%s has %s: restore into an empty archive, or repeat the command with --force",
+				c.ArchiveURL, english.Plural(len(listed), "object", ""))
 		}
 	}
 	kept, err := backend.ReplaceDatabase(ctx, c.Store, c.Force, con.Now(), saved.RestoreDatabase)

@@ -38,7 +38,7 @@ func TestConnectionUpdateListsTheSitesItWouldLose(t *testing.T) {
 	people, _ := clitest.Simulate(t)
 	c := clitest.NewCollectCLI(t, sara, people)
 	update := []string{"connection", "update", "mine", "--credentials", c.Path(demo.StrangerConnection + ".json")}
-	c.Fails(ExitError, update, "nothing was changed", "do not reach 2 of the 2 properties", demo.SitePrefix, demo.SiteFresh, "--force")
+	c.Fails(ExitError, update, "nothing was changed", "do not reach 2 of 2 properties", demo.SitePrefix, demo.SiteFresh, "--force")
 	for _, connection := range c.Array(connectionMembers, "connection", "list") {
 		if connection["revision"] != 1.0 {
 			t.Errorf("it was changed: %v", connection)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -190,7 +191,8 @@ func (l *progressLines) Planned(steps map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tally.plan(steps)
-	l.print("%s to %s: %s", english.Plural(l.tally.properties, "property", ""), l.words.verb, humanize.Comma(int64(l.tally.steps))+" "+l.words.steps)
+	l.print("%s to %s: %s %s", english.Plural(l.tally.properties, "property", ""), l.words.verb, humanize.Comma(int64(l.tally.steps)),
+		english.PluralWord(l.tally.steps, strings.TrimSuffix(l.words.steps, "s"), l.words.steps))
 }
 
 // Started implements schedule.Progress.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/tidwall/gjson"
 )
 
@@ -71,7 +72,7 @@ func (r *run) table(ctx context.Context, p Property, name string) (*table, error
 		again = name != timeseries && n == most && len(t.rows) < r.Limit && t.HasMore != nil && *t.HasMore
 	}
 	if repeated := len(t.rows) - len(keys); repeated > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d rows appear twice: the figures changed while the table was read.", repeated))
+		t.Notes = append(t.Notes, english.Plural(repeated, "row appears", "rows appear")+" twice: the figures changed while the table was read.")
 	}
 	return t, nil
 }

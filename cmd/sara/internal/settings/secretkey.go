@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize/english"
 
 	"sara/policy/keyring"
 )
@@ -78,7 +79,7 @@ func decodeKey(text string) ([]byte, error) {
 	case err != nil:
 		return nil, errors.New("it is not base64; use the output of: openssl rand -base64 32")
 	case len(key) != keyring.KeySize:
-		return nil, fmt.Errorf("it has %d bytes, not %d; use the output of: openssl rand -base64 32", len(key), keyring.KeySize)
+		return nil, fmt.Errorf("it has %s, not %d; use the output of: openssl rand -base64 32", english.Plural(len(key), "byte", ""), keyring.KeySize)
 	}
 	return key, nil
 }
