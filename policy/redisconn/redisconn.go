@@ -1,8 +1,8 @@
 // Package redisconn connects sara to Redis, and hides which kind of Redis that is: a single server, one behind Sentinel, or a cluster.
 //
 // All other packages use a Client, whose commands are those of go-redis. What differs between the kinds of Redis is here: opening
-// (Open), calls to each master (EachMaster), scripts that must not be sent twice (Once), pub/sub (Subscribe) and the refusal of a full
-// server (IsFull). Its connections do not take a pause of this process for an outage of Redis (late.go).
+// (Open), calls to each master (EachMaster), scripts that must not be sent twice (Once), pub/sub (Subscribe) and refusals that are no
+// outage (IsFull, IsMoving). Its connections do not take a pause of this process for an outage of Redis (late.go).
 //
 // # Why the types of go-redis stay in here
 //
@@ -107,6 +107,10 @@ func openFailover(address string, step time.Duration) (Client, error) {
 func IsAnswer(err error) bool {
 	return err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
+
+// IsMoving reports whether an error means that a cluster refused a command because some of its keys are already on another node: their slot
+// is being moved. No part of it was executed, and all other slots answer.
+func IsMoving(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
 
 // IsFull reports whether an error means that Redis refused a command or a script because its memory is full. No part of it was executed.
 func IsFull(err error) bool {

@@ -96,6 +96,20 @@ func TestFullRedisIsNotPaused(t *testing.T) {
 	newReplica(t, client, clock).do(t, upstream.request("p", narrow("after")), HitShared)
 }
 
+// While a slot of a cluster moves, only its keys are refused: a pause would be a second without the rows of all other slots.
+func TestMovingSlotDoesNotPauseRedis(t *testing.T) {
+	client := redistest.Single(t).Client()
+	c := newReplica(t, client, newClock())
+	var refusal error
+	c.redis.try(t.Context(), time.Minute, func(ctx context.Context) error {
+		refusal = client.Eval(ctx, "return redis.error_reply('TRYAGAIN Multiple keys request during rehashing of slot')", nil).Err()
+		return refusal
+	})
+	if c.redis.breaker.Failure() != nil || c.metric(t, "redis_errors_total", "") != 1 {
+		t.Errorf("Redis is paused after %v, or it was not counted", refusal)
+	}
+}
+
 func TestCanceledStepDoesNotPauseRedis(t *testing.T) {
 	c := newReplica(t, redistest.Single(t).Client(), newClock())
 	canceled, cancel := context.WithCancel(t.Context())

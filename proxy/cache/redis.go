@@ -116,7 +116,7 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 	case ctx.Err() != nil, errors.Is(err, errPaused): // the caller left, or other steps failed
 		s.breaker.Inconclusive()
 		return false
-	case redisconn.IsFull(err): // it answers
+	case redisconn.IsFull(err), redisconn.IsMoving(err): // it answers
 		s.breaker.Succeeded()
 	default:
 		s.breaker.Failed(err)
