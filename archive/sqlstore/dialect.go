@@ -102,13 +102,15 @@ func openPostgres(c Config) (p pools, session string, err error) {
 	if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the library's default
 		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
+	lost := new(losses)
 	p, err = openPools(func(most int) (*sql.DB, error) {
-		db := stdlib.OpenDB(*config)
+		db := stdlib.OpenDB(*config, stdlib.OptionShouldPing(lost.mustPing))
 		db.SetMaxOpenConns(most)
 		db.SetMaxIdleConns(most)
 		db.SetConnMaxIdleTime(idleConnLifetime)
 		return db, nil
 	}, cmp.Or(c.Connections, wanted, DefaultConnections), c.Command)
+	p.losses = lost
 	return p, session, err
 }
 

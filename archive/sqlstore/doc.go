@@ -25,7 +25,8 @@
 //
 // Methods for administration take a reference, which is an ID or a name, and change the database in one transaction. Methods
 // that serve requests take IDs, run few queries, all of which use indexes, and never lock. Every call except Migrate has its own
-// timeout, regardless of its context.
+// timeout, regardless of its context. A restart of PostgreSQL that is over fails no read, and no transaction that has not begun: they are
+// tried again, once, on a connection that has been checked.
 //
 // A Store is safe for concurrent use, also by several processes on one database. Caches in this process compare Generation, which increases
 // with each of its administrative writes; caches in other processes poll Edition.

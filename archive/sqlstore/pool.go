@@ -31,6 +31,8 @@ type pools struct {
 
 	// parses is whether the driver parses unprepared queries on every call. The PostgreSQL driver caches prepared statements.
 	parses bool
+
+	losses *losses // of connections to PostgreSQL; nil: a file has none
 }
 
 // openPools opens pools with a total number of connections, or one pool for everything.
@@ -97,17 +99,21 @@ func (p pools) lanes(opening *opening, waited *prometheus.CounterVec) lanes {
 	if p.parses {
 		prepared = new(sync.Map)
 	}
-	whole := func(db *sql.DB) lane { return lane{DB: db, opening: opening} }
+	whole := func(db *sql.DB) lane { return lane{DB: db, opening: opening, losses: p.losses} }
 	// narrow returns a lane that leaves some connections of a pool to others.
 	narrow := func(db *sql.DB, left int, name string) lane {
 		turns := make(chan struct{}, max(1, db.Stats().MaxOpenConnections-left))
-		return lane{DB: db, opening: opening, turns: turns, waited: waited.WithLabelValues(name)}
+		return lane{DB: db, opening: opening, losses: p.losses, turns: turns, waited: waited.WithLabelValues(name)}
 	}
 	lookups := func(l lane) lane {
-		l.prepared = prepared
+		l.prepared, l.reads = prepared, true
 		return l
 	}
-	reports := func(name string) lane { return narrow(p.reports, 1, name) }
+	reports := func(name string) lane {
+		l := narrow(p.reports, 1, name)
+		l.reads = true
+		return l
+	}
 	return lanes{
 		keys: lookups(whole(p.lookups)), properties: lookups(narrow(p.lookups, 2, "properties")),
 		listings: reports("listings"), segments: reports("segments"), annotations: reports("annotations"), indexing: reports("indexing"),
@@ -129,6 +135,8 @@ func newLaneWaits() *prometheus.CounterVec {
 type lane struct {
 	*sql.DB
 	opening  *opening
+	losses   *losses
+	reads    bool               // its queries change nothing
 	prepared *sync.Map          // each *sql.Stmt by its query; there are few. nil: statements are not prepared
 	turns    chan struct{}      // has a value for each running query; nil: no limit of its own
 	waited   prometheus.Counter // seconds, for a turn

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ func TestPools(t *testing.T) {
 	t.Run("a process that uses the database is named", func(t *testing.T) { testOtherProcesses(t, server) })
 	t.Run("a wait for the lock of a migration is interrupted", func(t *testing.T) { testInterruptedMigration(t, server) })
 	t.Run("a long wait for the lock of a migration is announced", func(t *testing.T) { testAnnouncedMigration(t, server) })
+	t.Run("a restart of the server fails no read", func(t *testing.T) { testLostConnections(t, server) })
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
 }
 
@@ -260,6 +262,39 @@ func testAnnouncedMigration(t *testing.T, server *pgtest.Server) {
 	unlock := value(s.lockMigration(t.Context()))(t)
 	unlock()
 	equal(t, announced, []time.Time{time.Time{}.Add(migrationNotice / 2).Add(migrationNotice)})
+	wantNil(t, errors.Join(s.Close(), other.Close()))
+}
+
+// When PostgreSQL restarts, all connections are lost, also those that were used a moment ago. The server looks as if it had restarted here: it
+// has ended all sessions of the store.
+func testLostConnections(t *testing.T, server *pgtest.Server) {
+	url := server.NewDatabase(t)
+	s, other := value(Open(t.Context(), Config{URL: url}))(t), value(Open(t.Context(), Config{URL: url, Command: true}))(t)
+	value(s.Migrate(t.Context()))(t)
+	const ofStore = " FROM pg_stat_activity WHERE application_name = $1"
+	for name, use := range map[string]func() error{
+		"a listing": func() error { _, err := s.Accounts(t.Context()); return err },
+		"a lookup":  func() error { _, err := s.FindKeys(t.Context(), []policy.Hash{{1}}); return err },
+		"a snapshot": func() error {
+			return snapshot(t.Context(), s.indexing, readLimit, func(context.Context, *sql.Tx) error { return nil })
+		},
+		"a change, from BEGIN": func() error { _, err := s.AddAccount(t.Context(), rand.Text(), "pro", nil); return err },
+	} {
+		var all sync.WaitGroup
+		for range 6 { // so that several connections are lost
+			all.Go(func() { wantNil(t, use()) })
+		}
+		all.Wait()
+		value(affected(t.Context(), other.pools.jobs, "SELECT pg_terminate_backend(pid)"+ofStore, s.session))(t)
+		for value(one(t.Context(), other.pools.jobs, scalar[int], "SELECT count(*)"+ofStore, s.session))(t) > 0 {
+			continue // a session ends soon after it was told to
+		}
+		for range 6 {
+			if err := use(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
 	wantNil(t, errors.Join(s.Close(), other.Close()))
 }
 

@@ -37,7 +37,7 @@ type joined struct {
 
 func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
 
-// all returns every row of the result; an empty slice if there is none.
+// all returns every row of the result; an empty slice if there is none. A read whose connection is lost is made again, once.
 func all[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) ([]T, error) {
 	return allWithin(ctx, readLimit, q, scan, query, args...)
 }
@@ -52,6 +52,15 @@ func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan 
 		return nil, err
 	}
 	defer leave()
+	values, err := collect(ctx, q, scan, query, args...)
+	if l, ok := q.(lane); ok && l.losses.note(err) && l.reads {
+		return collect(ctx, q, scan, query, args...)
+	}
+	return values, err
+}
+
+// collect makes a query once.
+func collect[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -161,6 +170,9 @@ func transactWithin(ctx context.Context, l lane, limit time.Duration, options *s
 	}
 	defer leave()
 	tx, err := l.BeginTx(ctx, options)
+	if l.losses.note(err) {
+		tx, err = l.BeginTx(ctx, options) // nothing has been done
+	}
 	if err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
