@@ -36,7 +36,8 @@ func (h *History) Erase(ctx context.Context, property string) (deleted int, err 
 		case err != nil:
 			return deleted, fmt.Errorf("erase: %w", err)
 		case len(left) > 0:
-			return deleted, fmt.Errorf("erase: %s left, such as %s: %w", english.Plural(len(left), "object is", "objects are"), left[0].Name, bucket.ErrChanged)
+			return deleted, fmt.Errorf("erase: %s left, such as %s: %w", english.Plural(len(left), "object is", "objects are"),
+				left[0].Name, bucket.ErrChanged)
 		}
 	}
 	return deleted, nil

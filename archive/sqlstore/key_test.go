@@ -119,7 +119,8 @@ func testKeyLimit(t *testing.T, f *fixture) {
 	value(create(other.ID, "second", &soon))(t)
 	_, err := create(p.ID, "third", nil)
 	equal(t, refusal[*KeyLimitError](t, err), &KeyLimitError{Account: "acme", Plan: "pro", Limit: 2})
-	equal(t, (&KeyLimitError{"acme", "solo", 1}).Error(), `account "acme" is on plan "solo", which allows 1 working API key: revoke one or change the plan`)
+	equal(t, (&KeyLimitError{"acme", "solo", 1}).Error(),
+		`account "acme" is on plan "solo", which allows 1 working API key: revoke one or change the plan`)
 
 	f.time = soon // an expired key makes room
 	value(create(p.ID, "third", nil))(t)

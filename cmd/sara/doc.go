@@ -23,9 +23,9 @@
 // A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An error about a
 // setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit status is 2 for a command
 // line that cannot be parsed or has a value that is never valid, a setting's too, 128 plus the number of the signal for a command that one
-// interrupted, and 1 for every other error: also for a setting in the environment or in a file. An unknown variable SARA_… is an error. Only account add, migrate, restore and serve create a database file. No
-// output, log or error has a secret, except for key create and key rotate, which print the new key once, and for demo, whose keys open
-// nothing but the demo.
+// interrupted, and 1 for every other error: also for a setting in the environment or in a file. An unknown variable SARA_… is an error.
+// Only account add, migrate, restore and serve create a database file. No output, log or error has a secret, except for key create and key
+// rotate, which print the new key once, and for demo, whose keys open nothing but the demo.
 //
 // Serve sends OpenTelemetry traces by OTLP over HTTP if OTEL_TRACES_EXPORTER is otlp or OTEL_EXPORTER_OTLP_ENDPOINT is set;
 // otherwise tracing is off and costs nothing. The standard variables configure it, from the environment only. Wrong values are

@@ -47,7 +47,8 @@ func TestTextSaysWhereTheRowsGoOn(t *testing.T) {
 // One is no plural, and a large number has no commas.
 func TestTextCountsThings(t *testing.T) {
 	t.Parallel()
-	text := performanceTools()[0].text(content(`{"data":{"rows":[{"key":"a","clicks":1}]},"meta":{}}`), gjson.Parse(`{"clicks":1,"impressions":1234567}`))
+	text := performanceTools()[0].text(content(`{"data":{"rows":[{"key":"a","clicks":1}]},"meta":{}}`),
+		gjson.Parse(`{"clicks":1,"impressions":1234567}`))
 	for _, want := range []string{"Totals: 1 click, 1234567 impressions, ", "rows (1): 1 click, 100 % of the totals"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)

@@ -87,7 +87,9 @@ func testAnnouncedMigration(t *testing.T, postgres *pgtest.Server) {
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if status := sara(ctx, []string{"migrate", "--json"}, []string{"SARA_DATABASE_URL=" + address}, strings.NewReader(""), io.Discard, errs); status != 0 || !strings.Contains(errs.String(), errs.text) {
+	env := []string{"SARA_DATABASE_URL=" + address}
+	if status := sara(ctx, []string{"migrate", "--json"}, env, strings.NewReader(""), io.Discard, errs); status != 0 ||
+		!strings.Contains(errs.String(), errs.text) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
