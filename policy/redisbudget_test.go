@@ -148,6 +148,29 @@ func TestRedisClockSetBackCostsAtMostOneInterval(t *testing.T) {
 	}
 }
 
+// A replica has a bucket as Redis showed it while Redis' clock was ahead. That it is full only then does not mean that requests were admitted.
+func TestBucketOfARedisClockThatWasAheadIsNotBeyondItsLimit(t *testing.T) {
+	t.Parallel()
+	avoidHourEnd(t)
+	server := redistest.Single(t)
+	s, plan := startRedisBudget(t, server.URL(), redisOptions{patient: true}), generousPlan()
+	admitN(s, 1, "a", "k", plan)
+	ahead := tokenBucket(time.Now().AddDate(0, 0, 1).UnixMicro())
+	s.fallback.mu.Lock()
+	s.fallback.accounts["a"].buckets["k"] = keyBucket{ahead, ahead}
+	s.fallback.mu.Unlock()
+	if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	admitN(s, 1, "a", "k", plan) // notices the loss
+	if got := counterOf(t, s.registry, "sara_overadmitted_total", "minute"); got != 0 {
+		t.Errorf("%v requests count as beyond the minute's limit", got)
+	}
+	if restored := s.metric(t, "sara_budget_restored_total"); restored != 1 {
+		t.Errorf("%v requests were restored, want the first", restored)
+	}
+}
+
 func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 	server := redistest.Single(t)
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})

@@ -92,7 +92,8 @@ local interval, overMinute = max(1, floor(60000000 / max(perMinute, 1))), 0
 local drained = now + max(perMinute, 1) * interval
 for k = 20, #ARGV, 3 do
   local field = 'm:' .. ARGV[k]
-  local full = max(number(call('HGET', KEYS[1], field) or 0, drained) or drained, tonumber(ARGV[k + 1]), now)
+  -- A clock that was ahead has shown a replica a bucket that is full only then.
+  local full = max(number(call('HGET', KEYS[1], field) or 0, drained) or drained, min(tonumber(ARGV[k + 1]), drained), now)
   if requests > 0 then full = full + tonumber(ARGV[k + 2]) end
   overMinute = overMinute + floor(max(0, full - drained) / interval)
   call('HSET', KEYS[1], field, string.format('%d', min(full, drained))) -- a command of all keys could have too many arguments for Lua
