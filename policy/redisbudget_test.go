@@ -174,8 +174,9 @@ func TestBucketOfARedisClockThatWasAheadIsNotBeyondItsLimit(t *testing.T) {
 func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 	server := redistest.Single(t)
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
-	control := server.Client()
-	admitN(s, 1, "a", "k", generousPlan())
+	control, plan := server.Client(), generousPlan()
+	plan.RequestsPerMinutePerKey = 500 // too few for a lease, whose return would be one more round trip
+	admitN(s, 1, "a", "k", plan)
 	server.Freeze()
 	var asking atomic.Int64
 	gathered := make(chan struct{})
@@ -184,7 +185,7 @@ func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 		c := &budgets{replicas: []Budget{s}}
 		c.concurrently(200, func(_ int, b Budget) bool {
 			asking.Add(1)
-			_, refusal := b.Admit("a", "k", generousPlan())
+			_, refusal := b.Admit("a", "k", plan)
 			return refusal == nil
 		})
 	}()
