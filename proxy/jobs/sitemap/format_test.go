@@ -86,14 +86,17 @@ func TestExtensionElementsAreIgnored(t *testing.T) {
 	f, got := readOne(t, Limits{}, text(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"
  xmlns:video="http://www.google.com/schemas/sitemap-video/1.1" xmlns:news="http://www.google.com/schemas/sitemap-news/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">
  <url><image:image><image:loc>https://www.example.com/1.jpg</image:loc></image:image><image:loc>https://www.example.com/2.jpg</image:loc>
-  <loc>https://www.example.com/a</loc><lastmod>2026-01-01</lastmod><priority>0.5</priority>
+  <loc>https://www.example.com/<b>no</b>a</loc><lastmod>2026-01-01</lastmod><priority>0.5</priority>
   <video:video><video:content_loc>https://www.example.com/3.mp4</video:content_loc><loc>https://www.example.com/deep</loc></video:video>
   <news:news><news:publication><news:name>https://www.example.com/name</news:name></news:publication></news:news>
   <xhtml:link rel="alternate" hreflang="de" href="https://www.example.com/de"/></url>
- <image:url><loc>https://www.example.com/no</loc></image:url><loc>https://www.example.com/outside</loc>
+ <image:url><loc>https://www.example.com/no</loc></image:url><page><loc>https://www.example.com/no</loc></page><loc>https://www.example.com/outside</loc>
  <url><lastmod>2026-01-01</lastmod></url><url/></urlset>`))
 	wantProblem(t, f, "")
 	wantStrings(t, got, "https://www.example.com/a")
+	if f.Foreign != 0 {
+		t.Errorf("file %+v", f)
+	}
 }
 
 func TestCharacterSets(t *testing.T) {
@@ -241,10 +244,10 @@ func TestForeignURLsAreDroppedAndCounted(t *testing.T) {
 		t.Errorf("file %+v", f)
 	}
 	f, got = readOne(t, Limits{}, text("https://www.example.com/a\nnonsense\nhttps://www.example.com/"+strings.Repeat("x", 100_000)+
-		"\nhttps://www.example.com/b\n"))
+		"\nhttps://www.example.com/c"+strings.Repeat(" ", 100_000)+"x\nhttps://www.example.com/b\n"))
 	wantProblem(t, f, "")
 	wantStrings(t, got, "https://www.example.com/a", "https://www.example.com/b")
-	if f.Foreign != 2 {
+	if f.Foreign != 3 {
 		t.Errorf("file %+v", f)
 	}
 }
