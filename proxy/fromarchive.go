@@ -211,7 +211,7 @@ func (s *Server) nothingStored(ctx context.Context, q *reportRequest, r translat
 		reason = fmt.Sprintf("the property is archived, and its last stored day is %s", stored.End)
 	case r.End < first:
 		code, reason = translate.CodeDateRangeTooOld, fmt.Sprintf("the first available day is %s", first)
-		if c.params.Compares() && r == c.params.Previous() {
+		if r == c.params.Previous() {
 			reason += fmt.Sprintf(", so that periods of as many days can be compared from %s on", c.params.ComparableFrom(first))
 		}
 	case !ok: // of days that Search Console has dropped early, other figures are archived
