@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"reflect"
@@ -383,4 +384,53 @@ func TestQueries200PublishedSinceYesterdaysCopy(t *testing.T) {
 	r := other.wantCacheStatus(t, "miss", 1, w.path("main", "/queries"), "date_range", "last_7d", "limit", "1000")
 	wantNote(t, r, lateToday)
 	wantRows(t, "queries", r.rows(), "key", w.oracle().ask(t, mainSite, "query", "2026-11-14", "2026-11-19", 1000))
+}
+
+// Rows and a copy of the series that come from Redis together may contradict each other: the rows may be newer, or of a plan with an older copy.
+// Then they are read again: the answer has the days that the copy shows as published, and no others.
+func TestTables200RowsFromRedisContradictTheSeries(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := newWorld(t, over(server.Client()))
+	other, third := w.replica(over(server.Client())), w.replica(over(server.Client()))
+	copies := func() map[string]string {
+		values := map[string]string{}
+		for _, key := range server.Client().Keys(t.Context(), "sara:c:*").Val() {
+			if !strings.HasSuffix(key, ":lease") {
+				values[key] = server.Client().Get(t.Context(), key).Val()
+			}
+		}
+		return values
+	}
+	week := []string{"date_range", "last_7d"}
+	// miss makes a call, and waits for the copy in Redis.
+	miss := func(w *world, endpoint string) response {
+		before := copies()
+		r := w.wantCacheStatus(t, "miss", 1, w.path("main", endpoint), week...)
+		w.await(t, "the copy in Redis", func() bool { return !maps.Equal(copies(), before) })
+		return r
+	}
+	wantDays := func(r response, dimension, first, last string) {
+		t.Helper()
+		wantRows(t, dimension, r.rows(), "key", w.oracle().ask(t, mainSite, dimension, first, last, len(r.rows())))
+	}
+
+	w.advance(5 * time.Minute)
+	wantDays(miss(other, "/pages"), "page", "2026-11-13", "2026-11-19")
+	w.advance(-5 * time.Minute)
+	w.must(w.sim.SetPublished(mainSite, "2026-11-18"))
+	miss(w, "/timeseries")
+	w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+	w.advance(6 * time.Minute)
+	r := miss(third, "/pages")
+	wantNote(t, r, lateDay)
+	wantDays(r, "page", "2026-11-13", "2026-11-18")
+
+	other.wantCacheStatus(t, "hit", 0, w.path("main", "/timeseries"), week...)
+	w.advance(13 * time.Hour) // over midnight
+	wantDays(miss(third, "/countries"), "country", "2026-11-14", "2026-11-18")
+	miss(w, "/timeseries")
+	r = miss(other, "/countries")
+	wantNote(t, r, "Search Console has not published 2026-11-20 yet.")
+	wantDays(r, "country", "2026-11-14", "2026-11-19")
 }
