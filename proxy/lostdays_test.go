@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"sara/archive"
 	"sara/archive/sqlstore"
@@ -65,10 +66,15 @@ func TestQueries400LostDaysWithOnlyTotalsArchived(t *testing.T) {
 func TestBreakdown200LostDaysAfterTheAnchorMoved(t *testing.T) {
 	t.Parallel()
 	w, archived := newLossyWorld(t, 1)
-	archived.keep(t, "2025-07-18", "2025-07-25")
 	w.get("pro", w.path("lost", "/timeseries")).ok(t)
-	w.setClock("2026-11-22T19:00:00Z")
-	r := w.get("pro", w.path("lost", "/devices"), "start_date", "2025-07-21", "end_date", "2025-07-21").ok(t) // the first of the live window
+	const untilNextDay = 23 * time.Hour
+	w.advance(untilNextDay)
+	first := []string{"start_date", "2025-07-21", "end_date", "2025-07-21"} // of the live window
+	wantNote(t, w.get("pro", w.path("lost", "/devices"), first...).ok(t))
+	w.advance(-untilNextDay) // because the oracle's credentials expire
+	archived.keep(t, "2025-07-18", "2025-07-25")
+	w.advance(untilNextDay + freshArchived)
+	r := w.get("pro", w.path("lost", "/devices"), first...).ok(t)
 	wantRows(t, "devices", r.rows(), "key", archived.want(t, "device", "2025-07-21", "2025-07-21", never))
 	wantSource(t, r, "stored")
 }
@@ -130,6 +136,7 @@ func TestPerformance200ArchivedDaysBeforeTheBeginning(t *testing.T) {
 		"disconnected":                  {"disconnected", "2026-10-08", "2026-10-05", "2026-10-11", "2026-09-28"},
 		"before the live window":        {"prefix", "2025-06-08", "2025-06-05", "2025-06-11", "2025-05-29"},
 		"across the live window's edge": {"main", "2025-07-19", "2025-07-16", "2025-07-22", "2025-07-09"},
+		"with the live window":          {"twin_a", liveFrom, "2025-07-17", "2025-07-23", "2025-07-10"},
 	} {
 		begins, first := *dateOf(t, c.begins), *dateOf(t, c.before)
 		var days []archive.Day
@@ -139,12 +146,18 @@ func TestPerformance200ArchivedDaysBeforeTheBeginning(t *testing.T) {
 			}
 		}
 		w.must(history.Merge(t.Context(), w.properties[c.property].ID, days))
-		w.chronicle(history, c.property, mainSite).keep(t, c.begins, (begins + 12).String())
+		hasFigures := c.begins != liveFrom // in the archive
+		if hasFigures {
+			w.chronicle(history, c.property, mainSite).keep(t, c.begins, (begins + 12).String())
+		}
 		note := "Search Console's figures of this property begin on " + c.begins + "."
 		get := func(endpoint, start, end string, more ...string) string {
 			return notes(w.get("pro", w.path(c.property, endpoint), append([]string{"start_date", start, "end_date", end}, more...)...).ok(t))
 		}
 		wantText(t, name, get("/timeseries", c.from, c.to), note)
+		if hasFigures {
+			wantText(t, name, get("/timeseries", c.from, c.from), note)
+		}
 		wantText(t, name, get("/summary", c.begins, c.to, "compare", "previous_period"), note)
 		wantText(t, name, get("/movers/queries", c.from, c.to), note)
 		if got := get("/summary", c.begins, c.to); strings.Contains(got, "begin") {
