@@ -39,6 +39,8 @@ func TestSummary200And503WithATornMonth(t *testing.T) {
 	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable, "the archive of the days from 2025-05-28 to 2025-05-31 is damaged")
 	r = w.get("pro", path, "start_date", "2025-05-01", "end_date", "2025-05-02")
 	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable, "damaged")
+	r = w.get("pro", path, "start_date", "2025-06-04", "end_date", "2025-06-07", "compare", "previous_period")
+	r.want(t, http.StatusBadRequest, codeValidation, "there are no figures from 2025-06-04 to 2025-06-07")
 }
 
 func TestReady200DegradedWithoutTheObjectStore(t *testing.T) {

@@ -49,7 +49,9 @@ func (w *world) wantBusy(t *testing.T, r response) {
 
 func TestMoversPages503ServiceUnavailableMemory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, little(10*time.Millisecond))
+	history, keeping := kept(t)
+	w := newWorld(t, little(10*time.Millisecond), keeping)
+	w.chronicle(history, "large", mainSite).keep(t, "2026-11-14", "2026-11-14") // the archive replaces no figures that may be had in a few seconds
 	movers, large := w.path("large", "/movers/pages"), w.path("large", "/pages")
 	w.get("pro", large, "order_by", "impressions").ok(t)
 	w.wantUsage(t, "pro", 2, 2, 1)

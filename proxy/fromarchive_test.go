@@ -172,7 +172,8 @@ func TestSummary200MissingDays(t *testing.T) {
 	get := func(endpoint, start, end string, more ...string) response {
 		return w.get("pro", w.path("main", endpoint), append([]string{"start_date", start, "end_date", end}, more...)...)
 	}
-	get("/summary", "2025-07-01", "2025-07-03").want(t, http.StatusBadRequest, codeValidation, "2025-07-01 to 2025-07-03", "2025-06-20 to 2025-07-19")
+	get("/summary", "2025-07-01", "2025-07-03").want(t, http.StatusBadRequest, codeValidation,
+		"there are no figures from 2025-07-01 to 2025-07-03: the archive has days from 2025-06-20 to 2025-07-19, with gaps")
 	get("/queries", "2025-06-01", "2025-06-19").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
 	get("/summary", "2025-06-20", "2025-06-22", "compare", "previous_period").want(t, http.StatusBadRequest, codeTooOld,
 		"there are no figures from 2025-06-17 to 2025-06-19: the first available day is 2025-06-20, so that periods of as many days can be compared from 2025-06-23 on")
@@ -316,6 +317,11 @@ func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
 			w.get("pro", w.path("prefix", "/summary"), "start_date", "2026-10-01", "end_date", "2026-10-19").want(t, status, code)
 		})
 	}
+	w.get("pro", w.path("prefix", "/summary"), "start_date", "2025-06-01", "end_date", "2025-06-03").want(t, http.StatusBadRequest, codeTooOld,
+		"the first available day is "+liveFrom)
+	w.advance(15 * time.Minute)
+	w.faults(gscsim.Faults{Status: http.StatusBadRequest}) // the question is wrong
+	w.get("pro", w.path("prefix", "/summary"), "start_date", "2026-11-01", "end_date", "2026-11-19").want(t, http.StatusBadRequest, codeValidation)
 	w.faults(gscsim.Faults{})
 }
 
@@ -398,6 +404,8 @@ func TestSummary503WithoutTheArchive(t *testing.T) {
 			}
 		}
 	}
+	w.answerWith(series(nil, "2026-11-01", "2026-11-19", "")) // of a young site, or of one whose days before are archived
+	w.get("pro", w.path("prefix", "/summary")).want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
 }
 
 // While the upstream denies access, its last answers are still there to be read, for a day. Then only archived days are.

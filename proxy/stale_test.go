@@ -111,7 +111,7 @@ func TestSummaryAndTimeseries200StaleAfterTheAnchorMoved(t *testing.T) {
 		w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 		w.setClock("2026-11-22T19:00:00Z")
 		stale := w.get("pro", w.path("main", "/summary"), settled...).ok(t)
-		if stale.meta()["stale_reason"] == nil || stale.meta()["source"] != "stored" ||
+		if stale.meta()["stale_reason"] == nil || stale.meta()["source"] != "stored" || stale.meta()["cache"] != "hit" ||
 			!strings.Contains(notes(stale), "a copy from 2026-11-21T20:00:00Z") || encoded(w, stale.data()) != encoded(w, fresh.data()) {
 			t.Errorf("%s: %s, want the figures of %s", last, stale.body, fresh.body)
 		}
@@ -131,9 +131,10 @@ func TestSummaryAndTimeseries200StaleAfterTheAnchorMoved(t *testing.T) {
 func TestSummary200StaleWithoutTheAnchorsDay(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
-	w := newWorld(t, keeping, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 2 }))
+	w := newWorld(t, keeping, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 3 }))
 	w.answerWith(series(nil, "2025-07-20", "2026-11-19", ""))
-	path, copied := w.path("main", "/summary"), "The figures of Search Console are a copy from 2026-11-21T20:00:00Z."
+	path, copied := w.path("main", "/summary"), "The figures of Search Console are a copy from 2026-11-22T07:00:00Z."
+	w.setClock("2026-11-22T07:00:00Z")
 	w.get("pro", path).ok(t)
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 	w.setClock("2026-11-22T08:30:00Z") // half an hour into the day after, in Pacific time
@@ -148,7 +149,7 @@ func TestSummary200StaleWithoutTheAnchorsDay(t *testing.T) {
 	}
 	w.get("pro", path, "date_range", "last_7d").want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
 	w.chronicle(history, "main", mainSite).keep(t, "2026-11-20", "2026-11-20")
-	w.setClock("2026-11-23T00:30:00Z") // a day of budgets later
+	w.setClock("2026-11-23T00:30:00Z") // a day of budgets later, while the copy may still be served
 	if r := w.get("pro", path, "date_range", "last_7d").ok(t); strings.Contains(notes(r), "a copy from") ||
 		!strings.Contains(notes(r), "6 days are not archived") {
 		t.Errorf("the notes are %s", notes(r))
