@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sara/proxy/jobs/sitemap"
 	"sara/proxy/upstream"
@@ -25,6 +26,7 @@ func TestDiscoveryMergesSitemapsAndTraffic(t *testing.T) {
 	w.files[shopIndex] = file{names: []string{shopMap, shopMore}}
 	w.files[shopMap] = file{urls: []string{at("a"), at("b"), "https://else.example/"}}
 	w.files[shopMore] = file{urls: []string{at("b"), at("c#top")}, problem: "it broke off"}
+	w.listed[0].LastDownloaded = time.Time{}
 	w.clicks[at("b")], w.clicks[at("d")], w.clicks[at("d#part")] = 3, 0, 2
 	w.live = map[string]int64{at("a"): 5, at("b#part"): 4, at("elsewhere"): 9}
 	r := w.inspect("shop", Options{})
@@ -38,7 +40,8 @@ func TestDiscoveryMergesSitemapsAndTraffic(t *testing.T) {
 		}
 	}
 	for _, s := range w.summary("shop").Sitemaps {
-		if listed := s.Path == shopIndex; listed != (s.IsPending != nil) || listed != (s.Errors != nil) || (s.Problem != "") != (s.Path == shopMore) {
+		if listed := s.Path == shopIndex; listed != (s.IsPending != nil) || listed != (s.Errors != nil) || s.LastDownloaded != nil ||
+			(s.Problem != "") != (s.Path == shopMore) {
 			t.Errorf("stored %+v", s)
 		}
 	}
@@ -125,7 +128,7 @@ func TestDiscoveryKeepsURLsWithMostClicks(t *testing.T) {
 	capped(4)
 	equal(t, "kept after a click", kept(), []string{pages[0], pages[2], pages[9], at("more")})
 
-	r = capped(100)
+	r = capped(11)
 	equal(t, "all", []any{r.URLs, r.Capped}, []any{11, false})
 	w.full = true
 	if r = capped(100); !r.Capped {
@@ -158,6 +161,8 @@ func TestDiscoverySource(t *testing.T) {
 	// Only sources of URLs that were kept count.
 	f := findings{clicks: map[string]int64{"a": 1}, found: found("b")}
 	equal(t, "source of what is kept", f.discovery(1).Source, "performance")
+	f = findings{clicks: map[string]int64{"a": 1, "b": 1}, found: found("a")}
+	equal(t, "source of the first", f.discovery(2).Source, "sitemap+performance")
 }
 
 func TestFailedDiscoveryStillInspectsTrackedURLs(t *testing.T) {

@@ -84,11 +84,19 @@ func TestMaxAndPlanBoundARun(t *testing.T) {
 	if w.summary("shop").State.InspectedAt != nil {
 		t.Error("a partial run counts as complete")
 	}
-	r = w.inspect("shop", Options{Max: new(6)})
-	equal(t, "at most six", []any{r.Inspected, r.Left, r.Err}, []any{6, 0, nil})
+	w.fails = func(upstream.Target, string, int) error { return fail(upstream.Rejected) }
+	if r = w.inspect("shop", Options{}); r.Err == nil || strings.Contains(r.Err.Error(), "full user") {
+		t.Errorf("after some were inspected today, a run of rejected ones ends with %v", r.Err)
+	}
+	w.fails = nil
+	r = w.inspect("shop", Options{Max: new(7)})
+	equal(t, "at most seven", []any{r.Inspected, r.Left, r.Err}, []any{6, 0, nil})
 	if w.summary("shop").State.InspectedAt == nil {
 		t.Error("a complete run does not count as complete")
 	}
+	w.inspect("shop", Options{})
+	started := slices.DeleteFunc(w.events, func(event string) bool { return !strings.HasPrefix(event, "started") })
+	equal(t, "progress", started, []string{"started 4", "started 6", "started 6"})
 	w.inspectedURLs()
 	if _, err := w.inspector().Inspect(t.Context(), w.properties("shop"), Options{Max: new(-1)}); err == nil {
 		t.Error("a negative maximum is accepted")

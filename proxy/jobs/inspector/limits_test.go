@@ -204,7 +204,7 @@ func TestDailyQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
 		// No run calls before that.
 		w.fails = nil
 		r = w.inspect("shop", Options{})
-		if schedule.KindOf(r.Err) != upstream.Quota || len(w.inspectedURLs()) > 0 {
+		if schedule.KindOf(r.Err) != upstream.Quota || r.Left != 10 || len(w.inspectedURLs()) > 0 {
 			t.Errorf("during the cooldown: %+v", r)
 		}
 		time.Sleep(time.Until(midnight))
