@@ -303,6 +303,10 @@ func TestEveryPerformanceEndpoint200RowsOlderThanTheCopy(t *testing.T) {
 			}
 			return true
 		})
+		w.advance(5 * time.Minute)
+		ask("/timeseries") // is replaced, but shows no other day
+		w.await(t, "the end of the fill", func() bool { return !w.server.Busy() })
+		wantNote(t, ask("/queries", "limit", "2"))
 	}
 }
 
