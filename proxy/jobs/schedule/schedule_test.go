@@ -84,6 +84,12 @@ func TestLeaseIsHeldForAsLongAsTheWorkRuns(t *testing.T) {
 			if ran, acquired := try("blog", "b"); !ran || !acquired {
 				t.Error("another lease is not free")
 			}
+			for _, down := range []error{errWork, nil} { // one renewal fails
+				l.mu.Lock()
+				l.down = down
+				l.mu.Unlock()
+				time.Sleep(renewEvery)
+			}
 			return errors.Join(context.Cause(ctx), errWork)
 		})
 		if !acquired || !errors.Is(err, errWork) || errors.Is(err, ErrLeaseLost) {
