@@ -365,6 +365,12 @@ func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 			})
 		}
 	}
+	w := newUpstream(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 2)...)
+	w.fails = func(upstream.Target, string, int) error { return fail(upstream.Rejected) }
+	if r := w.inspect("shop", Options{}); r.Left != 2 || r.Err == nil || !strings.Contains(r.Err.Error(), "full user") {
+		t.Errorf("a property of two URLs: %+v", r)
+	}
 }
 
 func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {

@@ -215,12 +215,14 @@ func TestDailyQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
 	})
 }
 
-// A rate refusal is over within minutes. Each further one doubles the cooldown, up to an hour, and a success resets it.
+// A rate refusal is over within minutes. Each further one doubles the cooldown of two minutes, up to an hour, and a success resets it. No
+// cooldown is shorter than the upstream asks for.
 func TestRateRefusalsCoolDownExponentially(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 20)...)
 		refuse := func(upstream.Target, string, int) error {
-			return fmt.Errorf("%w: %w", errDown, &upstream.Error{Kind: upstream.Quota, Status: 429, Reason: "rateLimitExceeded", RetryAfter: time.Minute})
+			return fmt.Errorf("%w: %w", errDown,
+				&upstream.Error{Kind: upstream.Quota, Status: 429, Reason: "rateLimitExceeded", RetryAfter: 3 * time.Minute})
 		}
 		run := func(want time.Duration) {
 			t.Helper()
@@ -239,14 +241,14 @@ func TestRateRefusalsCoolDownExponentially(t *testing.T) {
 			}
 			time.Sleep(want) // synctest
 		}
-		for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
+		for _, want := range []time.Duration{3 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
 			run(want)
 		}
 		w.fails = nil
 		if r := w.inspect("shop", Options{Max: new(3)}); r.Err != nil || r.Inspected != 3 {
 			t.Errorf("after the cooldowns: %+v", r)
 		}
-		run(2 * time.Minute)
+		run(3 * time.Minute)
 	})
 }
 
