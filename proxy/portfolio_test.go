@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sara/archive/sqlstore"
 	"sara/policy"
@@ -112,6 +113,13 @@ func TestPortfolio200EqualsEverySummary(t *testing.T) {
 			w.wantSummary(row, &whole, query)
 		}
 		whole.wantTotals(t, len(query) > 0 && query[0] == "compare")
+	}
+	before := w.called()
+	w.advance(freshPortfolio - time.Minute)
+	w.portfolio("pro")
+	w.await(t, "the end of fills", func() bool { return !w.server.Busy() })
+	if calls := w.called() - before; calls > 1 {
+		t.Errorf("it took %d calls hours later", calls)
 	}
 }
 
