@@ -15,8 +15,8 @@ import (
 var migrations embed.FS
 
 const (
-	// MigrationPatience bounds how long a process waits for another one to migrate.
-	MigrationPatience = 5 * time.Minute
+	// migrationPatience bounds how long a process waits for another one to migrate.
+	migrationPatience = 5 * time.Minute
 	migrationPoll     = 100 * time.Millisecond
 	// migrationNotice is after how long a wait is announced: most end before.
 	migrationNotice = time.Second
@@ -59,7 +59,7 @@ func (s *Store) migrate(ctx context.Context) (applied int, err error) {
 
 // lockMigration waits until no other process is migrating the schema. The lock keeps one connection until unlock is called.
 func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, MigrationPatience)
+	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
 	defer cancel()
 	began, announce := s.now(), s.onWait
 	for {
@@ -71,7 +71,7 @@ func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 			return unlock, nil
 		}
 		if waited := s.now().Sub(began); waited >= migrationNotice && announce != nil {
-			announce()
+			announce(migrationPatience)
 			announce = nil
 		}
 		select {

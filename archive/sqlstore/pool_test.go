@@ -252,7 +252,7 @@ func testAnnouncedMigration(t *testing.T, server *pgtest.Server) {
 	var now time.Time
 	var announced []time.Time
 	ticks := 0
-	s := value(Open(t.Context(), Config{URL: url, OnMigrationWait: func() { announced = append(announced, now) }, Now: func() time.Time {
+	s := value(Open(t.Context(), Config{URL: url, OnMigrationWait: func(time.Duration) { announced = append(announced, now) }, Now: func() time.Time {
 		if ticks++; ticks == 6 {
 			held()
 		}

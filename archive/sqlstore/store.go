@@ -30,9 +30,9 @@ type Config struct {
 	Actor string
 	// AuditRetention is how long entries of the audit log that this store writes are kept; 0: DefaultAuditRetention.
 	AuditRetention time.Duration
-	// OnMigrationWait is called, once for each Migrate, when it has waited a second for another process that is migrating; nil: nothing is.
-	// Migrate waits for up to MigrationPatience.
-	OnMigrationWait func()
+	// OnMigrationWait is called, once for each Migrate, when it has waited a second for another process that is migrating, with how long
+	// Migrate waits at most; nil: nothing is.
+	OnMigrationWait func(atMost time.Duration)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -49,7 +49,7 @@ type Store struct {
 	now            func() time.Time
 	actor          string
 	auditRetention time.Duration
-	onWait         func() // nil: nothing
+	onWait         func(atMost time.Duration) // nil: nothing
 	generation     atomic.Uint64
 	opening        *opening
 }

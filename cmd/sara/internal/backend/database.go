@@ -22,13 +22,20 @@ import (
 	"sara/policy"
 )
 
-// ConnectDatabase opens the database for a command without changing its schema. The caller closes it.
-func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
-	return connect(ctx, s, true)
+// Notices tell whoever started the process what opening the database does that they may not expect. Nil: nobody is told.
+type Notices struct {
+	Created func(path string)          // a new, empty database: the command may have been meant for another one
+	Waits   func(atMost time.Duration) // for another process's migration
 }
 
-func connect(ctx context.Context, s settings.Store, forCommand bool) (*sqlstore.Store, error) {
-	config, err := databaseConfig(s)
+// ConnectDatabase opens the database for a command without changing its schema. The caller closes it.
+func ConnectDatabase(ctx context.Context, s settings.Store, n Notices) (*sqlstore.Store, error) {
+	return connect(ctx, s, n, true)
+}
+
+func connect(ctx context.Context, s settings.Store, n Notices, forCommand bool) (*sqlstore.Store, error) {
+	created := MissingFile(s.DatabaseURL)
+	config, err := databaseConfig(s, n)
 	if err != nil {
 		return nil, err
 	}
@@ -37,19 +44,22 @@ func connect(ctx context.Context, s settings.Store, forCommand bool) (*sqlstore.
 	if err != nil {
 		return nil, databaseError(s.DatabaseURL, err)
 	}
+	if created != "" && n.Created != nil {
+		n.Created(created)
+	}
 	return store, nil
 }
 
 // databaseConfig returns the configuration of a store by the settings.
-func databaseConfig(s settings.Store) (sqlstore.Config, error) {
+func databaseConfig(s settings.Store, n Notices) (sqlstore.Config, error) {
 	keys, err := s.Keyring()
 	return sqlstore.Config{URL: s.DatabaseURL.URL(), Keyring: keys, Connections: s.DatabaseConnections.N, Actor: actor(),
-		OnMigrationWait: s.MigrationWait, AuditRetention: time.Duration(s.AuditDays.N) * 24 * time.Hour, Now: s.ClockOffset.Shift(time.Now)}, err
+		OnMigrationWait: n.Waits, AuditRetention: time.Duration(s.AuditDays.N) * 24 * time.Hour, Now: s.ClockOffset.Shift(time.Now)}, err
 }
 
 // OpenDatabaseLater returns a database that does not answer now. It can be used once Migrate has succeeded. The caller closes it.
-func OpenDatabaseLater(s settings.Store) (*sqlstore.Store, error) {
-	config, err := databaseConfig(s)
+func OpenDatabaseLater(s settings.Store, n Notices) (*sqlstore.Store, error) {
+	config, err := databaseConfig(s, n)
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +78,9 @@ func actor() string {
 	return "cli:" + strconv.Itoa(os.Getuid())
 }
 
-// ServeDatabase opens a database for a server, and migrates its schema. It creates a file that does not exist: created is its path, empty
-// if there was one. The caller closes the database.
-func ServeDatabase(ctx context.Context, s settings.Store) (store *sqlstore.Store, created string, err error) {
-	created = MissingFile(s.DatabaseURL)
-	store, err = connectMigrated(ctx, s, false)
-	return store, created, err
+// ServeDatabase opens a database for a server, and migrates its schema. It creates a file that does not exist. The caller closes the database.
+func ServeDatabase(ctx context.Context, s settings.Store, n Notices) (*sqlstore.Store, error) {
+	return connectMigrated(ctx, s, n, false)
 }
 
 // inMemory is the file name of a SQLite database in memory.
@@ -103,8 +110,8 @@ func requireFile(location settings.Database) error {
 	return nil
 }
 
-func connectMigrated(ctx context.Context, s settings.Store, forCommand bool) (*sqlstore.Store, error) {
-	store, err := connect(ctx, s, forCommand)
+func connectMigrated(ctx context.Context, s settings.Store, n Notices, forCommand bool) (*sqlstore.Store, error) {
+	store, err := connect(ctx, s, n, forCommand)
 	if err != nil {
 		return nil, err
 	}
@@ -127,28 +134,23 @@ func OpenDatabaseReadOnly(ctx context.Context, s settings.Store) (*sqlstore.Stor
 	if err := requireFile(s.DatabaseURL); err != nil {
 		return nil, err
 	}
-	return ConnectDatabase(ctx, s)
+	return ConnectDatabase(ctx, s, Notices{})
 }
 
 // WithDatabase runs do with an open database that exists, and whose schema it migrates. It creates no file: a command in another folder
 // than the server's would continue with an empty database. If do changes something that servers cache, they are notified.
-func WithDatabase(ctx context.Context, s settings.Store, do func(*sqlstore.Store) error) error {
+func WithDatabase(ctx context.Context, s settings.Store, n Notices, do func(*sqlstore.Store) error) error {
 	if err := requireFile(s.DatabaseURL); err != nil {
 		return err
 	}
-	return WithNewDatabase(ctx, s, func(string) {}, do)
+	return WithNewDatabase(ctx, s, n, do)
 }
 
-// WithNewDatabase is WithDatabase for a command that a deployment begins with: it creates a file that does not exist, and announce gets
-// its path.
-func WithNewDatabase(ctx context.Context, s settings.Store, announce func(path string), do func(*sqlstore.Store) error) error {
-	created := MissingFile(s.DatabaseURL)
-	store, err := connectMigrated(ctx, s, true)
+// WithNewDatabase is WithDatabase for a command that a deployment begins with: it creates a file that does not exist.
+func WithNewDatabase(ctx context.Context, s settings.Store, n Notices, do func(*sqlstore.Store) error) error {
+	store, err := connectMigrated(ctx, s, n, true)
 	if err != nil {
 		return err
-	}
-	if created != "" {
-		announce(created)
 	}
 	before := store.Generation()
 	err = do(store)

@@ -21,7 +21,7 @@ func CheckDatabase(ctx context.Context, s settings.Store) (notes []string, err e
 			return nil, errors.Join(keysErr, checkWritable("SARA_DATABASE_URL", file))
 		}
 	}
-	store, err := ConnectDatabase(ctx, s)
+	store, err := ConnectDatabase(ctx, s, Notices{})
 	if err != nil {
 		return nil, err
 	}

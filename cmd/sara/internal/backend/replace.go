@@ -43,7 +43,7 @@ func checkEmpty(ctx context.Context, s settings.Store, store *sqlstore.Store) er
 }
 
 func withConnected(ctx context.Context, s settings.Store, do func(context.Context, *sqlstore.Store) error) error {
-	store, err := ConnectDatabase(ctx, s)
+	store, err := ConnectDatabase(ctx, s, Notices{})
 	if err != nil {
 		return err
 	}

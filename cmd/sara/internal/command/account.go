@@ -80,7 +80,7 @@ func (c *accountPlan) Run(ctx context.Context, con *console.Console) error {
 	if err := admin.CheckPlan(plans, c.Plan); err != nil {
 		return err
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		former, err := store.Account(ctx, c.Account)
 		if err != nil {
 			return err

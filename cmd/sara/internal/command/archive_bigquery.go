@@ -48,7 +48,7 @@ func (c *archiveBigQuerySQL) Run(ctx context.Context, con *console.Console) erro
 	if q.Days.Start > q.Days.End {
 		return usage(errors.New("--from is after the last day whose figures are final, " + q.Days.End.String()))
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
 			return err

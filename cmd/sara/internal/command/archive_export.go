@@ -81,7 +81,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 	if c.toStdout() && format == archive.Parquet && console.IsTerminal(con.Stdout) {
 		return errors.New("a Parquet file is binary: name a file with --output FILE, or redirect the output")
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		properties, err := admin.Admin{Store: store}.Properties(ctx, c.Property)
 		if err != nil {
 			return err

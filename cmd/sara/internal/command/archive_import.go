@@ -86,7 +86,7 @@ func (r archiveImportRecord) Columns() []console.Column {
 }
 
 func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
 			return err

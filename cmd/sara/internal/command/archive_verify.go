@@ -57,7 +57,7 @@ func (r archiveVerifyRecord) Columns() []console.Column {
 }
 
 func (c *archiveVerify) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		properties, err := jobs.Chosen(ctx, store, c.Property, store.ArchivableProperties, func(p sqlstore.ArchivableProperty) string { return p.ID })
 		if err != nil {
 			return err

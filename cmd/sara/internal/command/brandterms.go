@@ -57,7 +57,7 @@ func (c *brandTermsSet) Run(ctx context.Context, con *console.Console) error {
 			return usage(err)
 		}
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
 			return err

@@ -58,7 +58,7 @@ func (r collectRecord) Columns() []console.Column {
 }
 
 func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(source *jobs.Source) error { return c.collect(ctx, con, source) })
+	return c.use(ctx, con, func(source *jobs.Source) error { return c.collect(ctx, con, source) })
 }
 
 func (c *collectCommand) collect(ctx context.Context, con *console.Console, source *jobs.Source) error {

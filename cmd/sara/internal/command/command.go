@@ -121,7 +121,6 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 		return ExitError
 	}
 	con.Now, con.Flags = loader.Clock(con.Now), repeatedFlags(parsed)
-	announceWaits(parsed, con)
 	if err := parsed.Run(); err != nil {
 		status := failureStatus(ctx, err)
 		if status > 128 && errors.Is(err, context.Canceled) {

@@ -86,7 +86,7 @@ func (f credentialFlags) change(ctx context.Context, con *console.Console,
 	if err != nil {
 		return fmt.Errorf("read the credentials: %w", err)
 	}
-	return f.use(ctx, func(a admin.Admin) error {
+	return f.use(ctx, con, func(a admin.Admin) error {
 		if f.SecretKey.Key == nil { // before the calls to Search Console
 			return noSecretKey(ctx, a.Store)
 		}

@@ -73,7 +73,7 @@ func (c *connectionConnect) Run(ctx context.Context, con *console.Console) error
 	if !c.All && !con.IsInteractive() {
 		return errors.New("there is no terminal on which to choose the sites: repeat the command with --all")
 	}
-	return c.use(ctx, func(a admin.Admin) error {
+	return c.use(ctx, con, func(a admin.Admin) error {
 		workspace, err := a.Store.Workspace(ctx, c.Workspace)
 		switch {
 		case err != nil:

@@ -33,7 +33,7 @@ type resealRecord struct {
 }
 
 func (c *connectionReseal) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		if c.SecretKey.Key == nil {
 			return noSecretKey(ctx, store)
 		}

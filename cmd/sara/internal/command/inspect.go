@@ -65,7 +65,7 @@ func (r inspectRecord) Columns() []console.Column {
 }
 
 func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(source *jobs.Source) error { return c.inspect(ctx, con, source) })
+	return c.use(ctx, con, func(source *jobs.Source) error { return c.inspect(ctx, con, source) })
 }
 
 func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, source *jobs.Source) (err error) {

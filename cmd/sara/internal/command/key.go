@@ -88,7 +88,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 	if _, err := policy.ParseScopes(c.Scope); err != nil { // before the database is opened
 		return usage(err)
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		key, text, err := admin.Admin{Store: store}.CreateKey(ctx,
 			admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
 				Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, From: from, ExpiresAt: expires,
@@ -254,7 +254,7 @@ func (c *keyRotate) Validate() error {
 }
 
 func (c *keyRotate) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		key, old, text, err := admin.Admin{Store: store}.RotateKey(ctx, c.KeyPrefix.String(), c.KeyID, c.Overlap, c.KeyMaxDays.N)
 		if err != nil {
 			return err

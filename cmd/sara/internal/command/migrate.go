@@ -24,17 +24,13 @@ func (m migrationRecord) Columns() []console.Column {
 }
 
 func (c *migrateCommand) Run(ctx context.Context, con *console.Console) error {
-	created := backend.MissingFile(c.DatabaseURL)
-	store, err := backend.ConnectDatabase(ctx, c.Store)
+	store, err := backend.ConnectDatabase(ctx, c.Store, notices(con))
 	if c.IfReachable && errors.As(err, new(*backend.UnavailableError)) {
 		_, err = fmt.Fprintf(con.Stderr, "Nothing was migrated: %v\n", err)
 		return err
 	}
 	if err != nil {
 		return err
-	}
-	if created != "" {
-		announceDatabase(con, created)
 	}
 	applied, err := backend.Migrate(ctx, c.Store, store)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
 			return err

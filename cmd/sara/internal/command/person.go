@@ -65,7 +65,7 @@ type personAdd struct {
 }
 
 func (c *personAdd) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		person, err := store.AddPerson(ctx, c.Account, c.Email, c.Workspace)
 		if err != nil {
 			return err
@@ -168,7 +168,7 @@ type personKeysRevoke struct {
 }
 
 func (c *personKeysRevoke) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		keys, err := store.RevokeKeys(ctx, c.Email)
 		if err != nil {
 			return err

@@ -66,7 +66,7 @@ type propertyAdd struct {
 }
 
 func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(a admin.Admin) error {
+	return c.use(ctx, con, func(a admin.Admin) error {
 		p, err := a.AddProperty(ctx, sqlstore.PropertySpec{
 			Connection: c.Connection, Site: c.GSCProperty, DisplayName: c.Name, Slug: c.Slug,
 		})
@@ -102,7 +102,7 @@ func (i importRecord) Columns() []console.Column {
 }
 
 func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(a admin.Admin) error {
+	return c.use(ctx, con, func(a admin.Admin) error {
 		results, err := a.ImportProperties(ctx, c.Connection, c.Match...)
 		if err != nil {
 			return err
@@ -184,7 +184,7 @@ type propertyList struct {
 }
 
 func (c *propertyList) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		properties, err := c.chosen(ctx, store)
 		if err != nil {
 			return err

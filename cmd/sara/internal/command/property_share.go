@@ -33,7 +33,7 @@ func (r shareRecord) Columns() []console.Column {
 }
 
 func (c *propertyShare) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		properties, err := admin.Admin{Store: store}.Properties(ctx, c.Property)
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ type propertyMove struct {
 }
 
 func (c *propertyMove) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(a admin.Admin) error {
+	return c.use(ctx, con, func(a admin.Admin) error {
 		before, err := a.Store.Property(ctx, c.Property)
 		if err != nil {
 			return err

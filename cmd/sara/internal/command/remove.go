@@ -127,7 +127,7 @@ func (r removedRecord) question() string {
 
 // remove asks, removes, and deletes the archived history of what was removed.
 func (f removeFlags) remove(ctx context.Context, con *console.Console, kind, reference string) error {
-	return f.use(ctx, func(store *sqlstore.Store) error {
+	return f.use(ctx, con, func(store *sqlstore.Store) error {
 		plan, err := store.PlanRemoval(ctx, kind, reference)
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func (r sweptRecord) Columns() []console.Column {
 }
 
 func (c *archiveSweep) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		history, err := backend.OpenArchive(c.Archive, con.Now)
 		if err != nil {
 			return err

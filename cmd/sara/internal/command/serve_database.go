@@ -29,15 +29,16 @@ type servedDatabase struct {
 // PostgreSQL that does not answer is opened later: the process waits for it instead of an orchestrator that restarts the process.
 // Without Redis that is an error, because what was counted today is in the database too.
 func (c *serveCommand) openDatabase(ctx context.Context, plans policy.Plans, log *slog.Logger) (d servedDatabase, err error) {
-	c.OnMigrationWait(func() {
-		log.WarnContext(ctx, "another process is migrating the database: waiting for it", slog.Duration("at_most", sqlstore.MigrationPatience))
-	})
-	var created string
-	d.store, created, err = backend.ServeDatabase(ctx, c.Store)
+	notices := backend.Notices{
+		Created: func(path string) {
+			log.WarnContext(ctx, "created a new, empty database: if there is another one, name it with SARA_DATABASE_URL", slog.String("file", path))
+		},
+		Waits: func(atMost time.Duration) {
+			log.WarnContext(ctx, "another process is migrating the database: waiting for it", slog.Duration("at_most", atMost))
+		},
+	}
+	d.store, err = backend.ServeDatabase(ctx, c.Store, notices)
 	if err == nil {
-		if created != "" {
-			log.WarnContext(ctx, "created a new, empty database: if there is another one, name it with SARA_DATABASE_URL", slog.String("file", created))
-		}
 		return d, checkStored(ctx, d.store, plans, log)
 	}
 	if !errors.As(err, new(*backend.UnavailableError)) || c.DatabaseURL.File != "" {
@@ -48,7 +49,7 @@ func (c *serveCommand) openDatabase(ctx context.Context, plans policy.Plans, log
 		return d, err
 	}
 	log.WarnContext(ctx, "starting without the database", slog.Any("error", err))
-	d.store, err = backend.OpenDatabaseLater(c.Store)
+	d.store, err = backend.OpenDatabaseLater(c.Store, notices)
 	d.await = func(ctx context.Context) { c.awaitDatabase(ctx, d.store, plans, log) }
 	return d, err
 }

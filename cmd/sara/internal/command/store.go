@@ -2,8 +2,7 @@ package command
 
 import (
 	"context"
-
-	"github.com/alecthomas/kong"
+	"time"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
@@ -22,13 +21,13 @@ type storeFlags struct {
 }
 
 // use runs do with the open database.
-func (f storeFlags) use(ctx context.Context, do func(*sqlstore.Store) error) error {
-	return backend.WithDatabase(ctx, f.Store, do)
+func (f storeFlags) use(ctx context.Context, con *console.Console, do func(*sqlstore.Store) error) error {
+	return backend.WithDatabase(ctx, f.Store, notices(con), do)
 }
 
 // create is use for a command that a deployment begins with: it creates a database file that does not exist, and says so.
 func (f storeFlags) create(ctx context.Context, con *console.Console, do func(*sqlstore.Store) error) error {
-	return backend.WithNewDatabase(ctx, f.Store, func(path string) { announceDatabase(con, path) }, do)
+	return backend.WithNewDatabase(ctx, f.Store, notices(con), do)
 }
 
 // recordFlags are the flags of every command that opens the database and prints records.
@@ -39,7 +38,7 @@ type recordFlags struct {
 
 // show prints the record that do returns.
 func (f recordFlags) show(ctx context.Context, con *console.Console, do func(*sqlstore.Store) (console.Record, error)) error {
-	return f.use(ctx, func(store *sqlstore.Store) error {
+	return f.use(ctx, con, func(store *sqlstore.Store) error {
 		record, err := do(store)
 		if err != nil {
 			return err
@@ -51,7 +50,7 @@ func (f recordFlags) show(ctx context.Context, con *console.Console, do func(*sq
 // list prints the records that find returns. If there is none, a hint says what to do next.
 func list[R console.Record](ctx context.Context, con *console.Console, f recordFlags, find func(*sqlstore.Store) ([]R, error),
 	what string, commands ...string) error {
-	return f.use(ctx, func(store *sqlstore.Store) error {
+	return f.use(ctx, con, func(store *sqlstore.Store) error {
 		records, err := find(store)
 		if err != nil {
 			return err
@@ -60,17 +59,13 @@ func list[R console.Record](ctx context.Context, con *console.Console, f recordF
 	})
 }
 
-// announceDatabase says that a database was created: the command may have been meant for another one.
-func announceDatabase(con *console.Console, path string) {
-	con.Note("created a new, empty database: %s", path)
-}
-
-// announceWaits lets a command that opens the database say why it does nothing while another process migrates.
-func announceWaits(parsed *kong.Context, con *console.Console) {
-	if store, ok := parsed.Selected().Target.Addr().Interface().(interface{ OnMigrationWait(func()) }); ok {
-		store.OnMigrationWait(func() {
-			con.Note("another process is migrating the database: waiting for it, for up to %v", sqlstore.MigrationPatience)
-		})
+// notices prints what the database does.
+func notices(con *console.Console) backend.Notices {
+	return backend.Notices{
+		Created: func(path string) { con.Note("created a new, empty database: %s", path) },
+		Waits: func(atMost time.Duration) {
+			con.Note("another process is migrating the database: waiting for it, for up to %v", atMost)
+		},
 	}
 }
 
@@ -81,8 +76,8 @@ type upstreamFlags struct {
 }
 
 // use runs do with an Admin that verifies with Search Console.
-func (f upstreamFlags) use(ctx context.Context, do func(admin.Admin) error) error {
-	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+func (f upstreamFlags) use(ctx context.Context, con *console.Console, do func(admin.Admin) error) error {
+	return f.storeFlags.use(ctx, con, func(store *sqlstore.Store) error {
 		gateway, err := backend.OpenGateway(f.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
@@ -99,11 +94,11 @@ type verifyFlags struct {
 }
 
 // use runs do with an Admin, which verifies with Search Console unless --no-verify is given.
-func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error {
+func (f verifyFlags) use(ctx context.Context, con *console.Console, do func(admin.Admin) error) error {
 	if !f.NoVerify {
-		return f.upstreamFlags.use(ctx, do)
+		return f.upstreamFlags.use(ctx, con, do)
 	}
-	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+	return f.storeFlags.use(ctx, con, func(store *sqlstore.Store) error {
 		return do(admin.Admin{Store: store, TokenURL: f.OAuthTokenURL.String()})
 	})
 }
@@ -117,8 +112,8 @@ type sourceFlags struct {
 }
 
 // use runs do with the source of the job's properties, once the stored credentials are known to open.
-func (f sourceFlags) use(ctx context.Context, do func(*jobs.Source) error) error {
-	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+func (f sourceFlags) use(ctx context.Context, con *console.Console, do func(*jobs.Source) error) error {
+	return f.storeFlags.use(ctx, con, func(store *sqlstore.Store) error {
 		if _, err := backend.CheckSealing(ctx, store); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ type workspaceAdd struct {
 }
 
 func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.use(ctx, con, func(store *sqlstore.Store) error {
 		workspace, err := store.AddWorkspace(ctx, c.Account, c.Name)
 		if err != nil {
 			return err

@@ -85,8 +85,8 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	store, _, err := backend.ServeDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")),
-		SecretKey: settings.SecretKey{Key: secret}, Clock: o.Clock})
+	store, err := backend.ServeDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")),
+		SecretKey: settings.SecretKey{Key: secret}, Clock: o.Clock}, backend.Notices{})
 	if err != nil {
 		return err
 	}

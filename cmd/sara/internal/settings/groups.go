@@ -22,12 +22,7 @@ type Store struct {
 	SecretKey           SecretKey  `type:"setting" secret:"" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials; sara connection reseal --help explains how to change it."`
 	SecretKeyPrevious   SecretKeys `type:"setting" secret:"" placeholder:"BASE64,…" unset:"none" help:"Former secret keys, separated by commas, that still open what they encrypted."`
 	RedisURL            Redis      `type:"setting" secret:"" setting:"SARA_REDIS_URL" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, or redis://SENTINEL:PORT?master_name=NAME&username=USER&password=PASSWORD, or with addr for a cluster; required to serve with several processes."`
-
-	MigrationWait func() `kong:"-"` // sqlstore.Config.OnMigrationWait
 }
-
-// OnMigrationWait sets what is called when the database is opened, and it waits for another process's migration.
-func (s *Store) OnMigrationWait(do func()) { s.MigrationWait = do }
 
 // Clock is the clock of a process, which tests move, so that a midnight can be tried on the real program. Redis counts by its own
 // clock, and Google's tokens expire by the real one.
