@@ -13,8 +13,9 @@
 //     Interruption ended the context, and ExitError otherwise.
 //
 // To add a command, write a struct with a method Run in a file of its own, and add a field to commands or to a group, with help and an
-// example. The struct embeds the groups of settings that it needs; recordFlags opens the database and prints
-// records, as a table or JSON. Run prints through package console, and returns errors. Tests check that every command has an example that parses, and that completion knows it.
+// example. The struct embeds the groups of settings that it needs; recordFlags opens the database and prints records, as a table or JSON.
+// Run prints through package console, and returns errors. Tests check that every command has an example that parses, and that completion
+// knows it.
 //
 // The package has no state. Signals and resource limits belong to the process, so they are in package main.
 package command
