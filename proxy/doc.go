@@ -33,14 +33,14 @@
 //  9. If the table is expected to be small, the fill asks for all of its rows (tablesizes.go, tableSizes.enlarged). It waits for its share
 //     of the memory, and fails if that does not become free in time (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go,
 //     Budget.Acquire). If a newer copy of the daily series shows other days as published, the request is planned again
-//     (days.go, Server.checkPlan). The fill goes through the gateway (fills.go, fill.ask; proxy/upstream/gateway.go,
+//     (plan.go, Server.checkPlan). The fill goes through the gateway (fills.go, fill.ask; proxy/upstream/gateway.go,
 //     Gateway.ChargedQuery), which refuses at once while a circuit breaker of the property, its connection or the whole upstream is open
 //     (proxy/upstream/circuits.go, circuits.allow), charges the live call (fromupstream.go, liveCallReservation.Take), and calls Search
 //     Console (proxy/upstream/client.go, client.query). The rows are parsed while the body arrives (proxy/upstream/replybody.go,
 //     replyBody.Read; translate/reader.go, RowsReader.Read). Work on megabytes uses at most half of the cores
 //     (proxy/cpubound/cpubound.go, Slots.Acquire).
 //  10. The answer is built from its material (material.go): the rows, or those of a grid of days (translate/grid.go, Fetch.Read;
-//     translate/report.go, Report.AppendHead). It is kept in memory (performance.go, Server.buildAnswer). If the upstream failed,
+//     translate/report.go, Report.AppendHead). It is kept in memory (buildanswer.go, Server.buildAnswer). If the upstream failed,
 //     stale copies or the archive answer instead, with the reason (stale.go, Server.fallBack). They also answer if the upstream takes
 //     longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too

@@ -34,13 +34,14 @@ type History interface {
 
 // An archivePart is the archive's part of an answer.
 type archivePart struct {
-	parts   []translate.Part       // one for each fetch; nil: it reads nothing from the archive
-	memory  [2]translate.Part      // for parts: a report has at most two fetches
-	sums    []archive.Result       // whose memory the parts may share, until release
-	damage  []*archive.DamageError // what could not be read
-	last    *translate.Date        // the last day that came from the archive; nil for none
-	derived int                    // days whose totals are added up from another dimension
-	origin  translate.Origin
+	parts     []translate.Part       // one for each fetch; nil: it reads nothing from the archive
+	memory    [2]translate.Part      // for parts: a report has at most two fetches
+	sums      []archive.Result       // whose memory the parts may share, until release
+	damage    []*archive.DamageError // what could not be read
+	last      *translate.Date        // the last day that came from the archive; nil for none
+	derived   int                    // days whose totals are added up from another dimension
+	missing   []translate.Date       // days that are not archived
+	truncated bool                   // rows are missing because of the ranking by clicks
 }
 
 // none reports whether no fetch reads from the archive.
@@ -56,39 +57,28 @@ func (p *archivePart) release() {
 	p.parts, p.sums = nil, nil
 }
 
-func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
-
-// readArchive reads the archive's part of the fetches, which the caller releases. gaps and damage are what the plan knows about days that the
-// archive lacks; damage is nil for none.
-func (s *Server) readArchive(ctx context.Context, q *reportRequest, gaps translate.Gaps, damage *archive.DamageError) (_ *archivePart, err error) {
-	part := &archivePart{origin: translate.Origin{PropertyID: q.call.property.ID, Source: translate.SourceLive, Gaps: gaps}}
+// readArchive reads the archive's part of the fetches, which the caller releases. damage is what is known about it before; nil for none.
+func (s *Server) readArchive(ctx context.Context, q *reportRequest, fetches []translate.Fetch, damage *archive.DamageError) (
+	_ *archivePart, err error) {
+	part := new(archivePart)
 	defer func() {
 		if err != nil {
 			part.release()
 		}
 	}()
-	part.parts = part.memory[:len(q.fetches)]
+	part.parts = part.memory[:len(fetches)]
 	part.add(archive.Result{Damage: damage})
-	live := len(q.fetches) == 0
-	for i := range q.fetches {
-		fetch := &q.fetches[i]
-		live = live || fetch.Upstream != nil
-		if len(fetch.Archive) == 0 {
-			continue
-		}
-		if part.parts[i], err = s.readDays(ctx, q, part, fetch); err != nil {
-			return nil, err
+	for i := range fetches {
+		switch {
+		case translate.MatchNothing(q.conditions):
+			part.parts[i] = new(translate.Rows)
+		case len(fetches[i].Archive) > 0:
+			if part.parts[i], err = s.readDays(ctx, q, part, &fetches[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
-	switch {
-	case !live:
-		part.origin.Source = translate.SourceArchive
-	case part.last != nil, len(part.origin.Gaps.Missing) > 0: // live figures are complete
-		part.origin.Source = translate.SourceHybrid
-	}
-	part.addGaps()
-	part.addNotes(q.report.By())
-	return part, s.checkGaps(ctx, q, part)
+	return part, nil
 }
 
 // readDays reads the archive's part of a fetch, and records in part what was read besides rows.
@@ -141,7 +131,7 @@ func (s *Server) readRange(ctx context.Context, q *reportRequest, part *archiveP
 
 // add records what was read besides rows.
 func (p *archivePart) add(result archive.Result) {
-	p.origin.Gaps.Missing = append(p.origin.Gaps.Missing, result.Missing...)
+	p.missing = append(p.missing, result.Missing...)
 	if result.Damage != nil {
 		p.damage = append(p.damage, result.Damage)
 	}
@@ -149,18 +139,19 @@ func (p *archivePart) add(result archive.Result) {
 		p.last = result.Last
 	}
 	p.derived += result.Derived
-	p.origin.Truncated = p.origin.Truncated || result.Truncated
+	p.truncated = p.truncated || result.Truncated
 }
 
-// addGaps completes the gaps once all is read.
-func (p *archivePart) addGaps() {
-	gaps := &p.origin.Gaps
+// completed returns the gaps of a plan with those of the archive.
+func (p *archivePart) completed(gaps translate.Gaps) translate.Gaps {
+	gaps.Missing = append(gaps.Missing, p.missing...)
 	slices.Sort(gaps.Missing)
 	for _, day := range gaps.Missing {
 		if slices.ContainsFunc(p.damage, func(d *archive.DamageError) bool { return d.Has(day) }) {
 			gaps.Damaged = append(gaps.Damaged, day)
 		}
 	}
+	return gaps
 }
 
 // damageRetry is the Retry-After of a damaged archive, which an operator has to restore.
@@ -168,8 +159,8 @@ const damageRetry = 24 * time.Hour
 
 // checkGaps refuses an answer if no day of its period, or of the period that it is compared with, is stored, or if the two have no known day
 // in common: zeros would read as days without traffic.
-func (s *Server) checkGaps(ctx context.Context, q *reportRequest, part *archivePart) error {
-	c, gaps := q.call, part.origin.Gaps
+func (s *Server) checkGaps(ctx context.Context, p *plan) error {
+	c, gaps := p.call, p.gaps
 	sides := []translate.DateRange{c.params.Period.DateRange}
 	if c.params.Compares() {
 		sides = append(sides, c.params.Previous())
@@ -179,10 +170,10 @@ func (s *Server) checkGaps(ctx context.Context, q *reportRequest, part *archiveP
 		last := first + side.Days() - 1
 		if ok && last < len(gaps.Missing) && gaps.Missing[last] == side.End {
 			if slices.ContainsFunc(gaps.Damaged, func(day translate.Date) bool { return day >= side.Start && day <= side.End }) {
-				return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: part.damage[0],
+				return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: p.archive.damage[0],
 					message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
 			}
-			return s.nothingStored(ctx, q, side, gaps)
+			return s.nothingStored(ctx, p, side)
 		}
 	}
 	return c.params.CheckComparable(gaps)
@@ -190,8 +181,8 @@ func (s *Server) checkGaps(ctx context.Context, q *reportRequest, part *archiveP
 
 // nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is
 // the client's error: it names the available days, which the plan keeps, and why days that the upstream has do not count.
-func (s *Server) nothingStored(ctx context.Context, q *reportRequest, r translate.DateRange, gaps translate.Gaps) error {
-	c, by := q.call, q.report.By()
+func (s *Server) nothingStored(ctx context.Context, p *plan, r translate.DateRange) error {
+	c, by := p.call, p.report.By()
 	stored, ok, err := s.config.History.Bounds(ctx, c.property.ID, by, c.window.Earliest)
 	if err != nil {
 		return storeError{err}
@@ -201,7 +192,7 @@ func (s *Server) nothingStored(ctx context.Context, q *reportRequest, r translat
 		first = stored.Start
 	}
 	code, reason, figures := translate.CodeValidation, "", "figures"
-	if gaps.Archived {
+	if p.gaps.Archived {
 		figures = "archived figures"
 	}
 	switch {
@@ -223,7 +214,7 @@ func (s *Server) nothingStored(ctx context.Context, q *reportRequest, r translat
 		}
 	}
 	return &translate.InputError{Code: code,
-		Message: fmt.Sprintf("there are no %s from %s to %s: %s%s", figures, r.Start, r.End, reason, gaps.Reason())}
+		Message: fmt.Sprintf("there are no %s from %s to %s: %s%s", figures, r.Start, r.End, reason, p.gaps.Reason())}
 }
 
 // neverFiltered is the error of a filtered request for days before the first live one.
@@ -234,31 +225,31 @@ func (c *call) neverFiltered(live translate.Date) error {
 	return c.unavailable(0, fmt.Sprintf("Search Console no longer has days before %s", live), nil)
 }
 
-// addNotes adds the notes on the source of the rows.
-func (p *archivePart) addNotes(by translate.Dimension) {
+// notes returns the notes on the source of the rows.
+func (p *archivePart) notes(by translate.Dimension) (notes []string) {
 	if p.last != nil {
-		p.noteCoverage(by, "The days up to "+p.last.String()+" come from the archive")
+		notes = append(notes, "The days up to "+p.last.String()+" come from the archive"+p.coverage(by)+".")
 	}
 	if p.derived > 0 {
-		p.note(countOf(p.derived, "day was", "days were") + " archived without totals, which were added up from the rows.")
+		notes = append(notes, countOf(p.derived, "day was", "days were")+" archived without totals, which were added up from the rows.")
 	}
+	return notes
 }
 
-func (p *archivePart) noteCoverage(by translate.Dimension, from string) {
-	ranked := func(keys string) {
-		p.note(from + ", which keeps the " + strconv.Itoa(archive.TopRows) + " " + keys +
-			" with the most clicks of each day: clicks are close to reality, impressions under-report the long tail.")
-	}
+// coverage returns the end of a sentence that says what the archive keeps of a day.
+func (p *archivePart) coverage(by translate.Dimension) string {
 	switch {
-	case by == translate.ByQuery:
-		ranked("queries")
-	case by == translate.ByPage:
-		ranked("pages")
+	case by == translate.ByQuery, by == translate.ByPage:
+		keys := "queries"
+		if by == translate.ByPage {
+			keys = "pages"
+		}
+		return ", which keeps the " + strconv.Itoa(archive.TopRows) + " " + keys +
+			" with the most clicks of each day: clicks are close to reality, impressions under-report the long tail"
 	case by == translate.ByDate && p.derived == 0:
-		p.note(from + ", with the totals of each day.")
-	default:
-		p.note(from + ".")
+		return ", with the totals of each day"
 	}
+	return ""
 }
 
 func countOf(n int, one, many string) string {

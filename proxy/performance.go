@@ -1,37 +1,35 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/cespare/xxhash/v2"
-
-	"sara/proxy/cache"
 	"sara/translate"
 )
 
+// A report is answered in five steps. Server.answerReport begins with the first, Server.answerOnce has them all in order.
+//
+//  1. If memory has a fresh answer, it is sent again.
+//  2. The request is planned (plan.go): what is known of the property's days decides which days come from the upstream and which from the
+//     archive, whose part is read then. It comes first, because only the upstream costs a live call.
+//  3. The upstream's part is read (upstreamread.go). If it fails or is late, stored figures answer in place of live ones (stale.go).
+//  4. The rows may show more about the days than the plan knew (days.go). Then the plan is corrected, or, if it needs other rows, outdated:
+//     the request is planned again.
+//  5. The answer is built from the material, which is the plan and its rows (buildanswer.go).
+//
+// No function changes a request, a plan or a material that it is given, but planDays and planRows, which complete a new plan: to know more is
+// to make another.
+
 // A reportRequest is a request for a report in canonical form: equal requests, however they are written, have equal keys.
 type reportRequest struct {
-	call       *call // which asks for the report
-	report     translate.Report
-	conditions []translate.Condition
-	window     translate.Window // in which the upstream has data
-	key        []byte           // the property and everything else that the answer depends on
-	archived   bool             // the request asks for days that only the archive has
-
-	// Set once the answer is not in memory.
-	basis   uint64 // of what depends on the archive: see Server.basis
-	known   translate.KnownDays
-	knownAt time.Time      // when the copy of the series that known comes from was filled
-	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
-	noGrids bool           // because one was full
-	fetches []translate.Fetch
-	// seriesStatus is the status of the daily series, if the request read that besides its rows; empty: it did not.
-	seriesStatus string
-	called       bool // for stored figures in place of live ones: this request made a call, which failed or is late
+	call        *call // which asks for the report
+	report      translate.Report
+	conditions  []translate.Condition
+	window      translate.Window // in which the upstream has data
+	key         []byte           // the property and everything else that the answer depends on
+	archived    bool             // the request asks for days that only the archive has
+	staleReason string           // why stored figures replace live ones; empty: they do not
 }
 
 // serve returns the handler of a report.
@@ -42,10 +40,9 @@ func serve(report translate.Report) handler {
 			return reply{}, err
 		}
 		q := c.canonical(report, conditions)
-		admitted := q // before planning adds to it
 		r, err := s.answerReport(ctx, &q)
 		if err == nil && r.cacheStatus == cacheHit {
-			s.memoize(&admitted)
+			s.memoize(&q)
 		}
 		return r, err
 	}
@@ -62,6 +59,22 @@ func (c *call) canonical(report translate.Report, conditions []translate.Conditi
 	q.archived = c.params.Span().Start < q.window.LiveStart
 	q.key = report.AppendKey(q.key, c.params, conditions)
 	return q
+}
+
+// stored returns the request for the same figures from the archive alone, whatever the reason. Its answer is kept apart from that of the
+// live ones.
+func (q *reportRequest) stored(reason string) reportRequest {
+	stored := q.inPlaceOfLive(reason)
+	stored.window, stored.archived = q.call.window.ArchiveOnly(), true
+	return stored
+}
+
+// inPlaceOfLive returns the request for stored figures in place of live ones, whose answer has a key of its own.
+func (q *reportRequest) inPlaceOfLive(reason string) reportRequest {
+	other := *q
+	other.key = append(append(append(make([]byte, 0, len(q.key)+1+len(reason)), q.key...), 0), reason...)
+	other.staleReason = reason
+	return other
 }
 
 // conditions expands the request's filters with the brand terms and page groups that the property has now.
@@ -81,22 +94,28 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 	return translate.Conditions(c.params.Filters, segments)
 }
 
+// An experience is what a request keeps from a plan that is outdated, besides the copies of the series that memory has by then.
+type experience struct {
+	gridFull     bool   // so that the next plan has none
+	seriesStatus string // of the daily series, if the request read that besides its rows; empty: it did not
+}
+
 // maxPlans bounds how often a report is planned. Each plan knows more than the one before, so a few suffice.
 const maxPlans = 10
 
 // answerReport answers a report, and plans it again as long as what it reads shows that it needs other rows.
 func (s *Server) answerReport(ctx context.Context, q *reportRequest) (r reply, err error) {
+	var past experience
 	for range maxPlans {
-		if r, err = s.answerOnce(ctx, q); !errors.Is(err, errPlanOutdated) {
+		if r, err = s.answerOnce(ctx, q, &past); !errors.Is(err, errPlanOutdated) {
 			return r, err
 		}
 	}
 	return reply{}, fmt.Errorf("BUG: after %d plans: %w", maxPlans, err)
 }
 
-// answerOnce answers from memory, else plans the fetches, and reads the rows. The archive is read before the upstream, because only the
-// upstream costs a live call.
-func (s *Server) answerOnce(ctx context.Context, q *reportRequest) (reply, error) {
+// answerOnce answers from memory, else with one plan.
+func (s *Server) answerOnce(ctx context.Context, q *reportRequest, past *experience) (reply, error) {
 	c := q.call
 	answer := s.cache.Answer(q.key)
 	c.held = c.held || q.rests(answer) // the look at its archive has the request's context
@@ -104,180 +123,47 @@ func (s *Server) answerOnce(ctx context.Context, q *reportRequest) (reply, error
 		return q.reply(answer, cacheHit), nil
 	}
 	c.held = true // fills continue without the request
-	if q.archived {
-		q.basis = s.basis(ctx, c) // before the archive is read: what is read may be newer, but not older
-	}
-	if err := s.lookUpDays(ctx, q); err != nil {
-		return reply{}, err
-	}
-	part, err := s.prepare(ctx, q)
+	known := s.lookUpDays(ctx, q, past)
+	p, err := s.newPlan(ctx, q, known, past.gridFull)
 	if err != nil {
 		return reply{}, err
 	}
-	defer part.release()
+	defer p.archive.release()
 	if translate.MatchNothing(q.conditions) {
-		for i := range part.parts {
-			part.parts[i] = new(translate.Rows)
-		}
-		return s.buildAnswer(ctx, q, archiveOnly(part), cacheHit)
+		m := p.withoutUpstream()
+		return s.buildAnswer(ctx, &m, cacheHit)
 	}
-	return s.answerLive(ctx, q, part)
+	return s.answerLive(ctx, &p, past)
 }
 
-// answerLive reads what the fetches need from the upstream, and builds the answer with what the archive has of them.
-func (s *Server) answerLive(ctx context.Context, q *reportRequest, part *archivePart) (reply, error) {
-	read := s.readUpstream(ctx, q)
-	if q.call.canHedge() && !read.endsWithin(s.hedge.delay(q.call.property.ID)) {
-		if r, err := s.hedgedAnswer(ctx, *q, part, read); err == nil {
+// answerLive reads what a plan needs from the upstream, learns from the rows, and builds the answer.
+func (s *Server) answerLive(ctx context.Context, p *plan, past *experience) (reply, error) {
+	read := s.readUpstream(ctx, &p.reportRequest, p.fetches)
+	if p.call.canHedge() && !read.endsWithin(s.hedge.delay(p.call.property.ID)) {
+		if r, err := s.hedgedAnswer(ctx, p, read); err == nil {
 			return r, nil
 		}
 	}
 	found, err := read.wait()
-	m := material{part, found}
+	m := material{plan: *p, found: found}
 	switch {
 	case errors.Is(err, errGridFull):
-		q.noGrids = true
+		past.gridFull = true
 		return reply{}, errPlanOutdated
 	case errors.Is(err, errPlanOutdated):
 		return reply{}, err
 	case err != nil:
-		q.called = read.calls.hasCalled()
-		return s.fallBack(ctx, q, m, err)
+		return s.fallBack(ctx, &m, liveFailure{err, read.calls.hasCalled()})
 	}
-	unclear := s.clarify(ctx, q, m)
-	status := coldest(q.cacheStatus(found), q.seriesStatus)
-	if m, err = s.learnDays(ctx, q, m); err != nil {
+	unclear := s.clarify(ctx, &m, past)
+	status := coldest(p.cacheStatus(p.fetches, found), past.seriesStatus)
+	if m, err = s.learnDays(ctx, &m); err != nil {
 		return reply{}, err
 	}
-	defer m.release() // another archive's part, if the live days have moved
-	if unclear != 0 {
-		m.origin.Gaps.Unclear = unclear
-	}
-	s.noteAge(q, m)
-	return s.buildAnswer(ctx, q, m, status)
+	defer m.archive.release() // another one, if the live days have moved
+	m.unclear, m.age = unclear, s.noteOnAge(&m)
+	return s.buildAnswer(ctx, &m, status)
 }
 
 // canHedge reports whether stored figures may answer while the upstream is late.
 func (c *call) canHedge() bool { return len(c.params.Filters) == 0 }
-
-// reply is the reply with an answer to the request.
-func (q *reportRequest) reply(answer *cache.Answer, status string) reply {
-	return q.call.reply(answer, q.left(answer), status)
-}
-
-// cacheStatus is the status of an answer from these rows: bypass only if no-cache made a call.
-func (q *reportRequest) cacheStatus(found []cache.Found) string {
-	status := cacheHit
-	for i, f := range found {
-		switch called := f.Status == cache.Filled || f.Status == cache.Coalesced; {
-		case called && q.call.header.noCache:
-			return cacheBypass
-		case called || q.fetches[i].Upstream == nil:
-			status = cacheMiss
-		}
-	}
-	return status
-}
-
-// buildAnswer builds the answer from its material, and keeps its bytes in memory.
-func (s *Server) buildAnswer(ctx context.Context, q *reportRequest, m material, status string) (reply, error) {
-	entries := m.appendEntries(make([]*cache.Entry, 0, 2)) // on the stack
-	if m.isFromMemory() {
-		// The rows have not changed since the answer was built, so its bytes can be sent again.
-		if answer := s.cache.Answer(q.key); answer != nil && answer.IsOf(entries) {
-			return q.reply(answer, status), nil
-		}
-	}
-	size := m.work()
-	end, err := s.largeWork.beginRows(ctx, size)
-	if err != nil {
-		return reply{}, err
-	}
-	defer end()
-	head, err := s.buildHead(ctx, q, m)
-	if err != nil {
-		return reply{}, err
-	}
-	s.cache.CountWidened(m.countWidened(xxhash.Sum64(q.key)))
-	answer := cache.NewAnswer(head, q.call.started, entries...)
-	s.keepAnswer(q, m, answer)
-	r := q.reply(answer, status)
-	if size.isLarge() {
-		_, err = s.inForm(q.call, r) // in the same turn: answers that wait for another one would take up memory
-	}
-	return r, err
-}
-
-// buildHead builds the head of an answer: it merges the rows, and completes what the answer says about its days.
-func (s *Server) buildHead(ctx context.Context, q *reportRequest, m material) (translate.Head, error) {
-	q.completeGaps(m)
-	rows := make([]*translate.Rows, len(m.parts), len(m.memory)) // on the stack
-	s.mergeRows(rows, q, m)
-	if err := s.findBeginning(ctx, q, m, rows); err != nil {
-		return nil, err
-	}
-	m.origin.Notes = append(m.origin.Notes, s.config.Anomalies.Notes(q.call.params)...)
-	if q.begins != 0 {
-		m.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
-	}
-	head, err := s.writeHead(q, rows, m.origin)
-	if err != nil {
-		return nil, fmt.Errorf("write the answer: %w", err)
-	}
-	return head, nil
-}
-
-// keepAnswer keeps a new answer in memory, and records what it depends on besides its rows.
-func (s *Server) keepAnswer(q *reportRequest, m material, answer *cache.Answer) {
-	c := q.call
-	answer.RestOn(q.basis, c.started)
-	if m.origin.Gaps.Unclear != 0 {
-		answer.Doubt()
-	}
-	if q.usesCopy() {
-		answer.Mention(c.property.ID, seriesOf(c.property, c.window), q.known)
-	}
-	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
-}
-
-// usualHead is room for most answers.
-const usualHead = 16 << 10
-
-// writeHead writes the head of an answer. Its length is not known in advance, and the cache must not keep unused capacity: so most heads are
-// written into a reused buffer, and then copied.
-func (s *Server) writeHead(q *reportRequest, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
-	buffer := s.heads.Get().(*[]byte)
-	defer s.heads.Put(buffer)
-	head, err := q.report.AppendHead((*buffer)[:0], q.call.params, q.fetches, rows, origin)
-	if err != nil || cap(head) > usualHead {
-		return head, err
-	}
-	*buffer = head
-	return bytes.Clone(head), nil
-}
-
-// mergeRows sets in rows those of each fetch, from the archive and from the upstream.
-func (s *Server) mergeRows(rows []*translate.Rows, q *reportRequest, m material) {
-	c := q.call
-	for i, f := range m.found {
-		archived, first := m.parts[i], q.report.FirstRows(c.params, q.fetches[i])
-		switch {
-		case f.Entry == nil && archived != nil:
-			rows[i] = s.merge(q.fetches[i].By, first, archived)
-		case f.Entry == nil:
-		case archived != nil:
-			rows[i] = s.merge(q.fetches[i].By, first, archived, q.fetches[i].Read(f.Entry.Rows()))
-		case c.params.Offset > 0 && q.fetches[i].ReadsAll():
-			rows[i] = s.cache.Ranked(f.Entry, c.params.Order, c.grant.Key.AccountID)
-		default:
-			rows[i] = q.fetches[i].Read(f.Entry.Rows())
-		}
-	}
-}
-
-// merge adds up rows of different days, as translate.Merger.Merge does.
-func (s *Server) merge(by translate.Dimension, first int, parts ...translate.Part) *translate.Rows {
-	m, _ := s.mergers.Get().(*translate.Merger)
-	defer s.mergers.Put(m)
-	return m.Merge(by, first, parts...)
-}

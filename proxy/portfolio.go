@@ -108,7 +108,7 @@ func (s *Server) beginPortfolio(ctx context.Context, c *call, of sqlstore.Reach)
 func (s *Server) withoutFigures(ctx context.Context, parts []portfolioPart) (left []*portfolioPart) {
 	for i := range parts {
 		if part := &parts[i]; errors.Is(part.err, errNotAtHand) {
-			_, part.known = s.knownDays(ctx, part.call, false)
+			part.known = s.knownDays(ctx, part.call, false).at
 			left = append(left, part)
 		}
 	}
@@ -161,17 +161,17 @@ func (s *Server) answerAtHand(ctx context.Context, q *reportRequest) (reply, err
 		entry, _ := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window))
 		return entry != nil && c.started.Sub(entry.Filled()) < c.acceptedAge(c.ttl())
 	}
-	stored := q.stored()
+	stored := q.stored("")
 	isStored := c.mayBeStored()
 	switch {
 	case c.params.Period.End < q.window.LiveStart, isCopied(false):
 		return s.answerReport(ctx, q)
-	case isStored && s.isKept(ctx, stored):
-		return s.answerReport(ctx, stored)
+	case isStored && s.isKept(ctx, &stored):
+		return s.answerReport(ctx, &stored)
 	case isCopied(true):
 		return s.answerReport(ctx, q)
 	case isStored:
-		return s.answerStored(ctx, stored)
+		return s.answerStored(ctx, &stored)
 	}
 	return reply{}, errNotAtHand
 }
@@ -183,14 +183,6 @@ func (c *call) mayBeStored() bool {
 	return has != nil && int32(span.Start) >= has.First && int32(span.End) <= has.Last && c.property.AccessProblem() == "" && !c.header.noCache
 }
 
-// stored returns the request for the same figures from the archive alone. Its answer is kept apart from that of the live ones.
-func (q *reportRequest) stored() *reportRequest {
-	stored := *q
-	stored.key = append(append(make([]byte, 0, len(q.key)+1), q.key...), 0)
-	stored.window, stored.archived = q.window.ArchiveOnly(), true
-	return &stored
-}
-
 // isKept reports whether memory has an answer to a request that can be sent again.
 func (s *Server) isKept(ctx context.Context, q *reportRequest) bool {
 	answer := s.cache.Answer(q.key)
@@ -199,16 +191,16 @@ func (s *Server) isKept(ctx context.Context, q *reportRequest) bool {
 
 // answerStored answers from the archive if it has the totals of every day.
 func (s *Server) answerStored(ctx context.Context, q *reportRequest) (reply, error) {
-	q.basis = s.basis(ctx, q.call)
-	part, err := s.prepare(ctx, q)
+	p, err := s.newPlan(ctx, q, knownDays{}, false)
 	if err != nil {
 		return reply{}, errNotAtHand // and the live figures are asked for
 	}
-	defer part.release()
-	if len(part.origin.Gaps.Missing) > 0 || part.derived > 0 {
+	defer p.archive.release()
+	if len(p.gaps.Missing) > 0 || p.archive.derived > 0 {
 		return reply{}, errNotAtHand
 	}
-	return s.buildAnswer(ctx, q, archiveOnly(part), cacheMiss)
+	m := p.withoutUpstream()
+	return s.buildAnswer(ctx, &m, cacheMiss)
 }
 
 // portfolioReply writes the answer from those of the parts.

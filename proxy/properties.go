@@ -127,8 +127,7 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 // the upstream's window even then: the next request may succeed.
 func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.DateRange) translate.DateRange {
 	r := c.window.Live()
-	known, _ := s.knownDays(ctx, c, true)
-	first, last, ok := known.Bounds()
+	first, last, ok := s.knownDays(ctx, c, true).Bounds()
 	switch {
 	case c.property.Archived && readable != nil:
 		r = s.sinceFirstFigures(ctx, c, *readable)

@@ -43,22 +43,22 @@ func (p *publications) by(property string, day translate.Date, at time.Time) tim
 	return at
 }
 
-// noteAge adds a note if rows were read before the last day of the series was known to be published: they may lack that day, which the
+// noteOnAge returns a note if rows were read before the last day of the series was known to be published: they may lack that day, which the
 // answer counts as known.
-func (s *Server) noteAge(q *reportRequest, m material) {
-	_, last, ok := q.known.Bounds()
+func (s *Server) noteOnAge(m *material) string {
+	_, last, ok := m.known.Bounds()
 	asked := translate.DateRange{Start: last, End: last}
-	if !ok || !q.usesCopy() || !slices.ContainsFunc(q.call.params.Covered(), asked.Overlaps) {
-		return
+	if !ok || !m.usesCopy() || !slices.ContainsFunc(m.call.params.Covered(), asked.Overlaps) {
+		return ""
 	}
-	by := s.published.by(q.call.property.ID, last, q.knownAt)
+	by := s.published.by(m.call.property.ID, last, m.known.at)
 	for i, f := range m.found {
-		if f.Entry == nil || q.fetches[i].Upstream.Range.End < last || by.Sub(f.Entry.Filled()) <= readTogether ||
-			q.fetches[i].Shows(f.Entry.Rows(), last) {
+		if f.Entry == nil || m.fetches[i].Upstream.Range.End < last || by.Sub(f.Entry.Filled()) <= readTogether ||
+			m.fetches[i].Shows(f.Entry.Rows(), last) {
 			continue
 		}
-		m.note(fmt.Sprintf("These figures were read at %s: days up to %s that Search Console has published since, if any, are missing in them.",
-			timestamp(f.Entry.Filled()), last))
-		return
+		return fmt.Sprintf("These figures were read at %s: days up to %s that Search Console has published since, if any, are missing in them.",
+			timestamp(f.Entry.Filled()), last)
 	}
+	return ""
 }

@@ -374,9 +374,9 @@ func TestFallBackLeavesTheArchivePartToItsCaller(t *testing.T) {
 		}
 	}()
 	s, c := &Server{largeWork: newLargeWork(slots)}, &call{params: &translate.Params{}}
-	q := &reportRequest{call: c, report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1},
-		fetches: []translate.Fetch{{By: translate.ByQuery}}}
-	if _, err := s.fallBack(over, q, archiveOnly(part), lateError{reasonSlow}); !errors.Is(err, context.Canceled) {
+	q := reportRequest{call: c, report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1}}
+	m := (&plan{reportRequest: q, fetches: []translate.Fetch{{By: translate.ByQuery}}, archive: part}).withoutUpstream()
+	if _, err := s.fallBack(over, &m, liveFailure{err: lateError{reasonSlow}}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	if part.parts == nil || part.sums == nil || part.sums[0].Sums == nil {

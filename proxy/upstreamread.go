@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,12 +34,12 @@ type readPart struct {
 	err     error         // set once the part has ended
 }
 
-// readUpstream begins to read the upstream's part of each fetch.
-func (s *Server) readUpstream(ctx context.Context, q *reportRequest) *upstreamRead {
+// readUpstream begins to read the upstream's part of each fetch of a request.
+func (s *Server) readUpstream(ctx context.Context, q *reportRequest, fetches []translate.Fetch) *upstreamRead {
 	c := q.call
 	hash := xxhash.Sum64(q.key)
 	read := &upstreamRead{calls: liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}}
-	if n := len(q.fetches); n <= len(read.part) {
+	if n := len(fetches); n <= len(read.part) {
 		read.parts, read.found = read.part[:n], read.one[:n]
 	} else {
 		read.parts, read.found = make([]readPart, n), make([]cache.Found, n)
@@ -50,8 +49,8 @@ func (s *Server) readUpstream(ctx context.Context, q *reportRequest) *upstreamRe
 		read.series = seriesOf(c.property, c.window)
 		beside = &read.series
 	}
-	for i := range q.fetches {
-		fetch := &q.fetches[i]
+	for i := range fetches {
+		fetch := &fetches[i]
 		if fetch.Upstream == nil {
 			continue
 		}
@@ -66,7 +65,7 @@ func (s *Server) readUpstream(ctx context.Context, q *reportRequest) *upstreamRe
 			part.request.Bypass = s.isOld(ctx, c, part.request)
 		}
 		// All calls of a request are charged at once, so that none is spent on half an answer.
-		if len(q.fetches) > 1 && !s.cache.Has(ctx, part.request) {
+		if len(fetches) > 1 && !s.cache.Has(ctx, part.request) {
 			read.calls.expected++
 		}
 	}
@@ -188,17 +187,14 @@ func (r *upstreamRead) late() lateError {
 
 // hedgedAnswer answers from stored figures while the upstream is late: its call continues in the background, and its rows will be
 // cached. An error means that nothing is stored.
-func (s *Server) hedgedAnswer(ctx context.Context, q reportRequest, part *archivePart, read *upstreamRead) (reply, error) {
+func (s *Server) hedgedAnswer(ctx context.Context, p *plan, read *upstreamRead) (reply, error) {
 	copies := make([]cache.Found, len(read.parts))
 	for i := range read.parts {
 		if request := &read.parts[i].request; request.Fill != nil {
 			copies[i] = s.cache.Copy(ctx, *request)
 		}
 	}
-	stored := *part
-	stored.origin.Notes = slices.Clone(part.origin.Notes)
-	q.called = read.calls.hasCalled()
-	r, err := s.fallBack(ctx, &q, material{&stored, copies}, read.late())
+	r, err := s.fallBack(ctx, &material{plan: *p, found: copies}, liveFailure{read.late(), read.calls.hasCalled()})
 	if err != nil {
 		s.hedge.waited.Inc()
 		return reply{}, err
