@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -147,7 +146,7 @@ func (s *Server) findBeginning(ctx context.Context, m *material, rows []*transla
 	if m.begins != 0 || m.archive.last == nil || !byDate && !m.report.NeedsDays() {
 		return m.begins, nil
 	}
-	first, ok := firstKnown(m.call.params.Covered(), m.gaps.Missing)
+	first, ok := m.gaps.FirstPresent(m.call.params.Covered())
 	if !ok || first > *m.archive.last || byDate && rows[0].Shows(first) {
 		return 0, nil
 	}
@@ -162,16 +161,4 @@ func (s *Server) findBeginning(ctx context.Context, m *material, rows []*transla
 		return 0, nil
 	}
 	return begins, nil
-}
-
-// firstKnown returns the first day of ranges that is not missing.
-func firstKnown(ranges []translate.DateRange, missing []translate.Date) (first translate.Date, ok bool) {
-	for _, r := range ranges {
-		for day := r.Start; day <= r.End; day++ {
-			if _, isMissing := slices.BinarySearch(missing, day); !isMissing {
-				return day, true
-			}
-		}
-	}
-	return 0, false
 }

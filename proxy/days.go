@@ -41,7 +41,7 @@ func (q *reportRequest) usesCopy() bool {
 
 // lookUpDays looks up the known days before the report is planned. Movers look into Redis too, because their queries depend on the days;
 // for other reports, Redis returns the copy together with their rows.
-func (s *Server) lookUpDays(ctx context.Context, q *reportRequest, past *experience) knownDays {
+func (s *Server) lookUpDays(ctx context.Context, q *reportRequest, past *lessons) knownDays {
 	if !q.usesCopy() {
 		return knownDays{}
 	}
@@ -62,7 +62,7 @@ func (q *reportRequest) mayLackDays(known knownDays) bool {
 }
 
 // readSeries reads the property's daily series into memory, and waits no longer than a hedged request does: a call that has begun continues.
-func (s *Server) readSeries(ctx context.Context, q *reportRequest, past *experience) error {
+func (s *Server) readSeries(ctx context.Context, q *reportRequest, past *lessons) error {
 	query := seriesOf(q.call.property, q.call.window)
 	series, fetches := *q, []translate.Fetch{{Upstream: &query}}
 	series.conditions = nil
@@ -76,7 +76,7 @@ func (s *Server) readSeries(ctx context.Context, q *reportRequest, past *experie
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy or a grid covers them: zeros
 // would say that nothing happened on days that the upstream may not have published. A filter that matches nothing on other days is not worth
 // a call. clarify returns the first of the days that stay unclear, also because the series fails or is late; 0: there are none.
-func (s *Server) clarify(ctx context.Context, m *material, past *experience) translate.Date {
+func (s *Server) clarify(ctx context.Context, m *material, past *lessons) translate.Date {
 	unclear, likely := s.unclearFrom(ctx, m)
 	if unclear == 0 || likely && s.readSeries(ctx, &m.reportRequest, past) == nil {
 		return 0

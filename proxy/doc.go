@@ -24,12 +24,11 @@
 //  6. The handler runs. For a report it builds the canonical form and the cache key of the request (performance.go, serve).
 //  7. A hit: the answer is in memory and fresh (proxy/cache/answer.go, Cache.Answer).
 //  8. A miss: a cached copy of the property's daily series shows which days are known (days.go, Server.lookUpDays;
-//     proxy/cache/copy.go, Cache.AtHand), and package translate plans what to fetch (translate/report.go, Report.Plan). Days that Search
-//     Console no longer has come from the archive (fromarchive.go, Server.readArchive; archive/read.go, History.Read), all others through
-//     the cache (upstreamread.go, Server.readUpstream; proxy/cache/look.go, Cache.Look). The goroutine of the request reads Redis and
-//     waits for the fill. If stored figures may answer first (step 10), another goroutine waits for the fill (upstreamread.go,
-//     upstreamRead.begin). The cache coalesces concurrent requests for the same rows into one fill, on this replica and
-//     on others (proxy/cache/fill.go, Cache.fill).
+//     proxy/cache/copy.go, Cache.AtHand), and a plan says what to fetch (plan.go, Server.newPlan; translate/report.go, Report.Plan). Days that
+//     Search Console no longer has come from the archive (fromarchive.go, Server.readArchive; archive/read.go, History.Read), all others through
+//     the cache (upstreamread.go, Server.readUpstream; proxy/cache/look.go, Cache.Look). The goroutine of the request reads Redis and waits for
+//     the fill. If stored figures may answer first (step 10), another goroutine waits for the fill (upstreamread.go, upstreamRead.begin). The
+//     cache coalesces concurrent requests for the same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
 //  9. If the table is expected to be small, the fill asks for all of its rows (tablesizes.go, tableSizes.enlarged). It waits for its share
 //     of the memory, and fails if that does not become free in time (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go,
 //     Budget.Acquire). If a newer copy of the daily series shows other days as published, the request is planned again

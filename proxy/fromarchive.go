@@ -160,23 +160,15 @@ const damageRetry = 24 * time.Hour
 // checkGaps refuses an answer if no day of its period, or of the period that it is compared with, is stored, or if the two have no known day
 // in common: zeros would read as days without traffic.
 func (s *Server) checkGaps(ctx context.Context, p *plan) error {
-	c, gaps := p.call, p.gaps
-	sides := []translate.DateRange{c.params.Period.DateRange}
-	if c.params.Compares() {
-		sides = append(sides, c.params.Previous())
+	switch side, damaged, isMissing := p.call.params.MissingPeriod(p.gaps); {
+	case !isMissing:
+		return p.call.params.CheckComparable(p.gaps)
+	case damaged:
+		return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: p.archive.damage[0],
+			message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
+	default:
+		return s.nothingStored(ctx, p, side)
 	}
-	for _, side := range sides {
-		first, ok := slices.BinarySearch(gaps.Missing, side.Start)
-		last := first + side.Days() - 1
-		if ok && last < len(gaps.Missing) && gaps.Missing[last] == side.End {
-			if slices.ContainsFunc(gaps.Damaged, func(day translate.Date) bool { return day >= side.Start && day <= side.End }) {
-				return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: p.archive.damage[0],
-					message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
-			}
-			return s.nothingStored(ctx, p, side)
-		}
-	}
-	return c.params.CheckComparable(gaps)
 }
 
 // nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is

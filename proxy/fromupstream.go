@@ -139,11 +139,8 @@ func upstreamFailure(err error) *upstream.Error {
 	return failure
 }
 
-// reasonOf returns the text in the answer that explains why there are no live figures, "" without a failure.
+// reasonOf returns the text in the answer that explains why there are no live figures.
 func reasonOf(failure *upstream.Error) string {
-	if failure == nil {
-		return ""
-	}
 	switch failure.Kind {
 	case upstream.Quota:
 		return "Search Console's own quota for this property is used up"

@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// A report is answered in five steps. Server.answerReport begins with the first, Server.answerOnce has them all in order.
+// A report is answered in five steps, the first two in Server.answerOnce, the others in Server.answerLive:
 //
 //  1. If memory has a fresh answer, it is sent again.
 //  2. The request is planned (plan.go): what is known of the property's days decides which days come from the upstream and which from the
@@ -94,8 +94,8 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 	return translate.Conditions(c.params.Filters, segments)
 }
 
-// An experience is what a request keeps from a plan that is outdated, besides the copies of the series that memory has by then.
-type experience struct {
+// The lessons of outdated plans are what a request knows for the next one, besides the copies of the series that memory has by then.
+type lessons struct {
 	gridFull     bool   // so that the next plan has none
 	seriesStatus string // of the daily series, if the request read that besides its rows; empty: it did not
 }
@@ -105,7 +105,7 @@ const maxPlans = 10
 
 // answerReport answers a report, and plans it again as long as what it reads shows that it needs other rows.
 func (s *Server) answerReport(ctx context.Context, q *reportRequest) (r reply, err error) {
-	var past experience
+	var past lessons
 	for range maxPlans {
 		if r, err = s.answerOnce(ctx, q, &past); !errors.Is(err, errPlanOutdated) {
 			return r, err
@@ -115,7 +115,7 @@ func (s *Server) answerReport(ctx context.Context, q *reportRequest) (r reply, e
 }
 
 // answerOnce answers from memory, else with one plan.
-func (s *Server) answerOnce(ctx context.Context, q *reportRequest, past *experience) (reply, error) {
+func (s *Server) answerOnce(ctx context.Context, q *reportRequest, past *lessons) (reply, error) {
 	c := q.call
 	answer := s.cache.Answer(q.key)
 	c.held = c.held || q.rests(answer) // the look at its archive has the request's context
@@ -137,7 +137,7 @@ func (s *Server) answerOnce(ctx context.Context, q *reportRequest, past *experie
 }
 
 // answerLive reads what a plan needs from the upstream, learns from the rows, and builds the answer.
-func (s *Server) answerLive(ctx context.Context, p *plan, past *experience) (reply, error) {
+func (s *Server) answerLive(ctx context.Context, p *plan, past *lessons) (reply, error) {
 	read := s.readUpstream(ctx, &p.reportRequest, p.fetches)
 	if p.call.canHedge() && !read.endsWithin(s.hedge.delay(p.call.property.ID)) {
 		if r, err := s.hedgedAnswer(ctx, p, read); err == nil {

@@ -39,7 +39,7 @@ func (s *Server) fallBack(ctx context.Context, m *material, f liveFailure) (repl
 		learned.unclear, _ = s.unclearFrom(ctx, &learned)
 		return s.buildAnswer(ctx, &learned, cacheHit)
 	}
-	reason, err := m.staleReasonFor(f, true)
+	reason, err := m.call.staleReason(f, true)
 	if err != nil {
 		return reply{}, err
 	}
@@ -52,7 +52,7 @@ func (s *Server) fallBack(ctx context.Context, m *material, f liveFailure) (repl
 // answerFromArchive answers from the archive alone. If that cannot answer either, the error is that of the upstream.
 func (s *Server) answerFromArchive(ctx context.Context, q *reportRequest, f liveFailure) (reply, error) {
 	c := q.call
-	reason, err := q.staleReasonFor(f, false)
+	reason, err := c.staleReason(f, false)
 	if err != nil {
 		return reply{}, err
 	}
@@ -108,30 +108,25 @@ func isDenied(err error) bool {
 	return denied
 }
 
-// staleReasonFor returns the reason for an answer from stored figures. If they must not replace live ones after a failure, it returns the
-// client's error.
-func (q *reportRequest) staleReasonFor(f liveFailure, copied bool) (string, error) {
-	reason, ok := q.call.staleReason(f.err, copied)
-	if !ok || len(q.call.params.Filters) > 0 {
-		return "", q.call.explain(f.err)
+// staleReason returns the text in the answer that explains why stored figures replace live ones. If they must not after this failure, it
+// returns the client's error. copied is whether the stored figures are copies of live ones.
+func (c *call) staleReason(f liveFailure, copied bool) (string, error) {
+	if len(c.params.Filters) > 0 {
+		return "", c.explain(f.err)
 	}
-	return reason, nil
-}
-
-// staleReason returns the text in the answer that explains why stored figures replace live ones after an error; ok is false if they must
-// not. copied is whether the stored figures are copies of live ones.
-func (c *call) staleReason(err error, copied bool) (reason string, ok bool) {
-	if denial, denied := errors.AsType[*policy.Denial](err); denied && c.part { // a portfolio answers for its other properties all the same
-		return reasonSpent(denial), true
+	if denial, denied := errors.AsType[*policy.Denial](f.err); denied && c.part { // a portfolio answers for its other properties all the same
+		return reasonSpent(denial), nil
 	}
-	if _, refused := errors.AsType[*fillbudget.RefusedError](err); refused && copied {
-		return reasonBusy, true
+	if _, refused := errors.AsType[*fillbudget.RefusedError](f.err); refused && copied {
+		return reasonBusy, nil
 	}
-	if late, isLate := errors.AsType[lateError](err); isLate {
-		return late.reason, true
+	if late, isLate := errors.AsType[lateError](f.err); isLate {
+		return late.reason, nil
 	}
-	failure := upstreamFailure(err)
-	return reasonOf(failure), failure != nil && !isMalformed(failure)
+	if failure := upstreamFailure(f.err); failure != nil && !isMalformed(failure) {
+		return reasonOf(failure), nil
+	}
+	return "", c.explain(f.err)
 }
 
 // stale makes a reply one of a stale answer, which the client must revalidate each time. While no call is made, such as during a cooldown,

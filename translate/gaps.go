@@ -43,6 +43,32 @@ func (g Gaps) published(r DateRange) DateRange {
 	return r
 }
 
+// FirstPresent returns the first day of ranges that is not missing.
+func (g Gaps) FirstPresent(ranges []DateRange) (first Date, ok bool) {
+	for _, r := range ranges {
+		for day := r.Start; day <= r.End; day++ {
+			if _, missing := slices.BinarySearch(g.Missing, day); !missing {
+				return day, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// MissingPeriod returns the period, or the one that it is compared with, if all of its days are missing, and whether the archive has some of
+// them that it cannot read.
+func (p *Params) MissingPeriod(g Gaps) (r DateRange, damaged, ok bool) {
+	for _, r := range [...]DateRange{p.Period.DateRange, p.Previous()} {
+		if _, present := g.FirstPresent([]DateRange{r}); !present {
+			return r, slices.ContainsFunc(g.Damaged, func(day Date) bool { return day >= r.Start && day <= r.End }), true
+		}
+		if !p.Compares() {
+			break
+		}
+	}
+	return DateRange{}, false, false
+}
+
 func countDays(ranges []DateRange) (n int) {
 	for _, r := range ranges {
 		n += r.Days()

@@ -109,6 +109,43 @@ func wantNotes(t *testing.T, p *Params, g Gaps, days, counted int) {
 	}
 }
 
+func TestPresentDays(t *testing.T) {
+	period := DateRange{Start: day("2026-11-13"), End: day("2026-11-14")}
+	compared := &Params{Period: Period{DateRange: period}, Compare: PreviousPeriod}
+	alone := &Params{Period: compared.Period}
+	previous := DateRange{Start: day("2026-11-11"), End: day("2026-11-12")}
+	days := func(numbers ...int) (list []Date) {
+		for _, n := range numbers {
+			list = append(list, NewDate(2026, time.November, n))
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		params           *Params
+		missing, damaged []Date
+		first            Date // that is present; 0: none
+		period           DateRange
+		isDamaged        bool
+	}{
+		"all present":                   {params: compared, first: day("2026-11-11")},
+		"a day of each present":         {params: compared, missing: days(11, 14), first: day("2026-11-12")},
+		"the previous period missing":   {params: compared, missing: days(11, 12), first: day("2026-11-13"), period: previous},
+		"the previous period damaged":   {compared, days(11, 12), days(12), day("2026-11-13"), previous, true},
+		"not compared":                  {params: alone, missing: days(11, 12), first: day("2026-11-13")},
+		"the period missing":            {params: compared, missing: days(13, 14), first: day("2026-11-11"), period: period},
+		"missing, another damaged":      {params: compared, missing: days(12, 13, 14), damaged: days(12), first: day("2026-11-11"), period: period},
+		"both missing, the period only": {params: compared, missing: days(11, 12, 13, 14), damaged: days(11), period: period},
+	} {
+		g := Gaps{Missing: c.missing, Damaged: c.damaged}
+		if first, ok := g.FirstPresent(c.params.Covered()); first != c.first || ok != (c.first != 0) {
+			t.Errorf("%s: the first day is %s, %t, want %s", name, first, ok, c.first)
+		}
+		if r, damaged, ok := c.params.MissingPeriod(g); r != c.period || damaged != c.isDamaged || ok != (c.period != DateRange{}) {
+			t.Errorf("%s: missing are %s to %s, damaged %t, %t", name, r.Start, r.End, damaged, ok)
+		}
+	}
+}
+
 // The sentences are part of the API.
 func TestNotesOfGaps(t *testing.T) {
 	f := func(p *Params, g Gaps, want ...string) {
