@@ -186,6 +186,7 @@ func (w *world) judgeWorld(x *truth, seen map[string]int) (failures int) {
 	copied := notAtHand
 	ask := func(q *question) {
 		w.t.Helper()
+		x.asked[q.rows()] = true
 		reads := copied
 		if x.kind == connected && q.table == "total" && q.filter == nil && q.to >= liveStart {
 			reads = atHand // the series itself

@@ -59,12 +59,13 @@ type truth struct {
 	lastPublished date
 	today         date // the anchor
 	archive       *keptDays
-	upstream      *gscsim.Server // has every figure, published or not
-	bounded       *shownDays     // its bounds; nil: not computed yet
-	newer         *truth         // after more days were published, of which copies know nothing; nil: none were
-	previous      *truth         // see dayBefore; nil: not computed yet
-	copiedBefore  bool           // the series was read on the day before
-	stale         bool           // a copy of today answers on the day after
+	upstream      *gscsim.Server  // has every figure, published or not
+	bounded       *shownDays      // its bounds; nil: not computed yet
+	newer         *truth          // after more days were published, of which copies know nothing; nil: none were
+	previous      *truth          // see dayBefore; nil: not computed yet
+	copiedBefore  bool            // the series was read on the day before
+	stale         bool            // a copy of today answers on the day after
+	asked         map[string]bool // see question.rows
 }
 
 // publish publishes days of a late site.
@@ -79,7 +80,7 @@ func (x *truth) publish(w *world, r *rand.Rand) {
 // newTruth draws the world of a number. Its figures in the archive are not those of the site, so that a mistaken source shows.
 func newTruth(seed, number uint64, archives []*keptDays) *truth {
 	r := rand.New(rand.NewPCG(seed, number))
-	x := &truth{seed: seed, number: number, quiet: map[date]bool{}, firstDay: earliestDay - 100, today: lastDay}
+	x := &truth{seed: seed, number: number, quiet: map[date]bool{}, asked: map[string]bool{}, firstDay: earliestDay - 100, today: lastDay}
 	x.kind = pick(r, connected, connected, connected, connected, connected, archived, disconnected)
 	x.site = gscsim.Site{URL: fmt.Sprintf("sc-domain:w%d.example", number), Queries: 6, Pages: 4}
 	late := pick(r, 0, 0, 0, 1, 1, 2, 3, 5, 6, 9, -1)
