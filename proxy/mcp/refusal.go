@@ -127,30 +127,51 @@ func problemOfIDs(body []byte) string {
 // types, and for initialize answer with a code that is none. Arguments of tools are checked by the tools, whose errors models see.
 func problemOfParams(body []byte) (problem string) {
 	request := gjson.ParseBytes(body)
-	params := request.Get("params")
+	method, params := request.Get("method").Str, request.Get("params")
+	objects, texts := paramsOf(method)
+	if len(objects) == 0 {
+		return "" // there is no such method
+	}
 	check := func(ok bool, name, want string, value gjson.Result) {
 		if !ok && value.Type != gjson.Null && problem == "" { // the type of what is missing is Null, too
 			problem = fmt.Sprintf("%.60s must be %s, not %.40s", name, want, value.Raw)
 		}
 	}
-	object := func(name string, value gjson.Result) { check(value.IsObject(), name, "an object", value) }
 	text := func(name string, value gjson.Result) { check(value.Type == gjson.String, name, "a string", value) }
-	object("params", params)
-	for _, name := range []string{"_meta", "capabilities", "clientInfo"} {
-		object(name, params.Get(name))
+	for _, name := range objects {
+		value := request.Get(name)
+		check(value.IsObject(), strings.TrimPrefix(name, "params."), "an object", value)
 	}
-	for _, name := range []string{"name", "cursor", "protocolVersion"} {
+	for _, name := range texts {
 		text(name, params.Get(name))
 	}
-	if request.Get("method").Str == "prompts/get" {
-		arguments := params.Get("arguments")
-		object("arguments", arguments)
-		arguments.ForEach(func(name, value gjson.Result) bool {
+	if method == "prompts/get" {
+		params.Get("arguments").ForEach(func(name, value gjson.Result) bool {
 			text("arguments."+name.Str, value)
 			return problem == ""
 		})
 	}
 	return problem
+}
+
+// paramsOf returns which members of a request of a method are objects, and which of its parameters are strings. Of a method that this server
+// does not have, it returns none.
+func paramsOf(method string) (objects, texts []string) {
+	objects = []string{"params", "params._meta"}
+	switch method {
+	case "ping":
+		return objects, nil
+	case "initialize":
+		return append(objects, "params.capabilities", "params.capabilities.roots", "params.clientInfo"),
+			[]string{"protocolVersion", "clientInfo.name", "clientInfo.version"}
+	case "tools/list", "prompts/list":
+		return objects, []string{"cursor"}
+	case "tools/call":
+		return objects, []string{"name"}
+	case "prompts/get":
+		return append(objects, "params.arguments"), []string{"name"}
+	}
+	return nil, nil
 }
 
 // isExact reports whether the SDK repeats a number, which it keeps as an integer after it was a float64.

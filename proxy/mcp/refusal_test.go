@@ -109,6 +109,9 @@ func TestWrongTypesAreNamed(t *testing.T) {
 		`"method":"initialize","params":{"protocolVersion":7}`:                    "protocolVersion must be a string, not 7",
 		`"method":"initialize","params":{"clientInfo":"x"}`:                       `clientInfo must be an object, not "x"`,
 		`"method":"initialize","params":{"capabilities":[]}`:                      "capabilities must be an object, not []",
+		`"method":"initialize","params":{"capabilities":{"roots":[]}}`:            "capabilities.roots must be an object, not []",
+		`"method":"initialize","params":{"clientInfo":{"name":7}}`:                "clientInfo.name must be a string, not 7",
+		`"method":"ping","params":[]`:                                             "params must be an object, not []",
 		`"method":"prompts/get","params":{"name":"weekly_report","arguments":{}}`: "property is required",
 	} {
 		r := post(t, `{"jsonrpc":"2.0","id":7,`+body+`}`)
@@ -122,6 +125,22 @@ func TestWrongTypesAreNamed(t *testing.T) {
 		err := json.Unmarshal(r.Body.Bytes(), &answer)
 		if err != nil || r.Code != http.StatusOK || answer.ID != 7 || answer.Error.Code != -32602 || answer.Error.Message != want {
 			t.Errorf("%s: %d %s (%v)", body, r.Code, r.Body, err)
+		}
+	}
+}
+
+// A parameter that the method does not have is ignored, whatever its type, and a method that does not exist is refused as that.
+func TestOnlyParametersOfTheMethodAreChecked(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`"method":"tools/list","params":{"name":7}`:   `"tools":[`,
+		`"method":"prompts/list","params":{"name":7}`: `"prompts":[`,
+		`"method":"ping","params":{"cursor":7}`:       `"result":{}`,
+		`"method":"foo","params":{"name":7}`:          `"code":-32601,`,
+		`"method":"foo","params":[1]`:                 `"code":-32601,`,
+	} {
+		if r := post(t, `{"jsonrpc":"2.0","id":7,`+body+`}`); !strings.Contains(r.Body.String(), want) {
+			t.Errorf("%s: %d %s", body, r.Code, r.Body)
 		}
 	}
 }
