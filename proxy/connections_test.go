@@ -197,26 +197,61 @@ func TestConnections503ServiceUnavailableToAFlood(t *testing.T) {
 	w.wantConnections(t, minPerNetwork+1)
 }
 
-// A connection that was opened in advance, and never used, does not hold up a shutdown.
+// shutDown shuts the server down.
+func (w *world) shutDown() (stopped <-chan error) {
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		done <- w.server.Shutdown(ctx)
+	}()
+	return done
+}
+
+// A connection that was opened in advance, and never used, does not hold up a shutdown. One that has sent half of a request gets its answer.
 func TestShutdownClosesUnusedConnections(t *testing.T) {
 	t.Parallel()
 	w := crowded(t)
 	unused := w.fill("127.0.0.2", 3, "")
-	w.wantConnections(t, 3)
-	stopped := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		stopped <- w.server.Shutdown(ctx)
-	}()
-	w.await(t, "the end of the connections", func() bool {
+	half := w.servePipes(w.server.edge)()
+	request := w.authorized("")
+	half.send(request[:5])
+	half.send(request[5:10]) // is read when the first bytes have counted
+	w.wantConnections(t, 4)
+	stopped := w.shutDown()
+	w.await(t, "the end of the unused connections", func() bool {
 		w.advance(evictAfter) // whenever they begin to wait
-		return w.openConnections(t) == 0
+		return w.openConnections(t) == 1
 	})
 	for _, c := range unused {
 		if _, there := c.next(http.MethodGet); there {
 			t.Error("a connection without a request is answered")
 		}
+	}
+	half.send(request[10:])
+	if r, there := half.next(http.MethodGet); !there || r.status != http.StatusOK {
+		t.Errorf("half of a request, and then the rest: answered %d", r.status)
+	}
+	w.must(<-stopped)
+}
+
+// A connection that was opened just before a shutdown gets its answer.
+func TestShutdownAnswersConnectionsOpenedJustNow(t *testing.T) {
+	t.Parallel()
+	w := crowded(t)
+	late := w.dialFrom("127.0.0.2")
+	w.wantConnections(t, 1)
+	stopped := w.shutDown()
+	w.await(t, "the end of the listener", func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.base, "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	late.send(w.authorized(""))
+	if r, there := late.next(http.MethodGet); !there || r.status != http.StatusOK {
+		t.Errorf("answered %d", r.status)
 	}
 	w.must(<-stopped)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
 
 	"sara/proxy/connections"
 )
@@ -113,11 +114,10 @@ func (l *pipeListener) Close() error {
 }
 
 // servePipes serves the world's routes over pipes too, and returns how to connect.
-func (w *world) servePipes() (dial func() *rawConn) {
+func (w *world) servePipes(edge *fasthttp.Server) (dial func() *rawConn) {
 	w.t.Helper()
 	l := &pipeListener{accepted: make(chan net.Conn), closed: make(chan struct{})}
 	l.close = sync.OnceFunc(func() { close(l.closed) })
-	edge := w.server.newEdge(w.server.routes())
 	served := make(chan error, 1)
 	go func() { served <- edge.Serve(w.server.newListener(l)) }()
 	w.t.Cleanup(func() {
@@ -158,7 +158,7 @@ func TestLongAnswers200BesideClientsThatDoNotRead(t *testing.T) {
 // checkUnread sends requests of an account that reads no answer, and one of another account before.
 func checkUnread(t *testing.T, w *world, request func(w *world, key string, n int) string) {
 	t.Helper()
-	dial := w.servePipes()
+	dial := w.servePipes(w.server.newEdge(w.server.routes()))
 	ask := func(key string, n int) *rawConn {
 		c := dial()
 		c.send(request(w, key, n))
