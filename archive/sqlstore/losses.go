@@ -32,8 +32,12 @@ func (l *losses) mustPing(_ context.Context, p stdlib.ShouldPingParams) bool {
 	return p.IdleDuration > time.Second || time.Now().Add(-p.IdleDuration).UnixNano() <= l.last.Load()
 }
 
-// isLost reports whether an error means that the connection ended before the answer. What was asked may have been done.
+// isLost reports whether an error means that the connection ended before the answer. What was asked may have been done. A connection that
+// could not be opened is not lost: there is an outage, which a second try would only add to.
 func isLost(err error) bool {
+	if _, failed := errors.AsType[*pgconn.ConnectError](err); failed {
+		return false
+	}
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return refusal.Code == "57P01" || refusal.Code == "57P02" // PostgreSQL, or an operator, ends the session
 	}
