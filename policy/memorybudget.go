@@ -12,7 +12,6 @@ type MemoryBudget struct {
 	now    func() time.Time
 	shares func() int // how many replicas share each limit on requests
 	halved int        // how many times as many shares a limit on upstream calls has
-	ahead  hour       // by how much the windows may be ahead of a clock that was set back
 
 	mu         sync.Mutex // guards everything below
 	accounts   map[string]*account
@@ -70,14 +69,11 @@ var _ Budget = (*MemoryBudget)(nil)
 
 // NewMemoryBudget returns a budget that grants every account its whole allowance.
 func NewMemoryBudget(now func() time.Time) *MemoryBudget {
-	b := newMemoryBudget(now, func() int { return 1 }, 1)
-	b.ahead = 1
-	return b
+	return newMemoryBudget(now, func() int { return 1 }, 1)
 }
 
-// newMemoryBudget returns one whose windows may be ahead by a day, since the masters of a cluster have clocks of their own.
 func newMemoryBudget(now func() time.Time, shares func() int, halved int) *MemoryBudget {
-	return &MemoryBudget{now: now, shares: shares, halved: halved, ahead: 24, accounts: map[string]*account{}, properties: map[string]tokenBucket{},
+	return &MemoryBudget{now: now, shares: shares, halved: halved, accounts: map[string]*account{}, properties: map[string]tokenBucket{},
 		leases: map[string]*lease{}}
 }
 
@@ -220,11 +216,11 @@ func (b *MemoryBudget) beginOutage() {
 
 // account returns an account with its windows advanced to now. The caller holds the lock.
 func (b *MemoryBudget) account(id string, now time.Time) *account {
-	// If the clock moves back a little, stay in the later window: the earlier one's allowance has been granted already.
+	// If the clock moves back, stay in the later window: the earlier one's allowance has been granted already.
 	if h := hourOf(now); h > b.latest {
 		b.latest = h
 		b.sweep(now)
-	} else if h < b.latest-b.ahead {
+	} else if h < b.latest-mostAhead {
 		b.goBack(h)
 	}
 	a := b.accounts[id]
@@ -238,6 +234,9 @@ func (b *MemoryBudget) account(id string, now time.Time) *account {
 	}
 	return a
 }
+
+// mostAhead is by how much the windows may be ahead of the clock, so that one that is behind for some hours grants nothing twice.
+const mostAhead hour = 24
 
 // goBack makes the windows follow a clock that was far ahead, which otherwise would not end until it gets there again. What was counted in
 // them remains counted. The caller holds the lock.
