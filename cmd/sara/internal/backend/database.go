@@ -22,7 +22,7 @@ import (
 	"sara/policy"
 )
 
-// Notices tell whoever started the process what opening the database does that they may not expect. Nil: nobody is told.
+// Notices report what opening the database does that the person who started the process may not expect. A nil function reports nothing.
 type Notices struct {
 	Created func(path string)          // a new, empty database: the command may have been meant for another one
 	Waits   func(atMost time.Duration) // for another process's migration
