@@ -173,7 +173,7 @@ func testChargesAllOrNothing(t *testing.T, c *budgets, id string) {
 		}
 		wantRefusal(t, refusal, ceiling.ceiling, 3, ceiling.most)
 		if refusal.ByShare {
-			t.Errorf("ceiling %d: the refusal names a share of a budget that nobody shares: %+v", ceiling.ceiling, refusal)
+			t.Errorf("ceiling %d: the budget is not shared, but the refusal names a share: %+v", ceiling.ceiling, refusal)
 		}
 		wantCounts(t, c, account, 3, 3, 0)
 		// A cached refusal of the hour or the day ends when the limit is raised. The minute's bucket is still empty.
