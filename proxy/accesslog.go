@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strconv"
 	"sync"
@@ -30,12 +31,28 @@ const (
 	accessFlush = 64 << 10
 )
 
+// AccessLogConfig configures the access log of a Server. The zero value is that of none.
+type AccessLogConfig struct {
+	// Out gets a line for each request, in whole lines and up to 200 ms late; nil: there is no access log. It must not block: lines
+	// that cannot be written yet are kept, without a bound, and Shutdown waits for them.
+	Out    io.Writer
+	Format AccessFormat
+
+	// Sample is the fraction (0-1) of successes to log, chosen by request id. Errors are always logged.
+	Sample float64
+}
+
+func (c *AccessLogConfig) check() error {
+	if !(c.Sample >= 0 && c.Sample <= 1) {
+		return fmt.Errorf("the sampled fraction %v of the access log is not between 0 and 1", c.Sample)
+	}
+	return nil
+}
+
 // An accessLog writes a line for each answered request. A line quotes no text of the client: an unknown path or a filter may
 // hold a key or search terms.
 type accessLog struct {
-	out    io.Writer // nil: no lines are written
-	format AccessFormat
-	sample float64 // fraction (0-1) of successes to log
+	config AccessLogConfig
 
 	mu       sync.Mutex // guards buffered and second
 	buffered []byte
@@ -47,9 +64,9 @@ type accessLog struct {
 }
 
 // newAccessLog returns a log that writes until close is called.
-func newAccessLog(out io.Writer, format AccessFormat, sample float64) *accessLog {
-	l := &accessLog{out: out, format: format, sample: sample, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {}}
-	if out != nil {
+func newAccessLog(c AccessLogConfig) *accessLog {
+	l := &accessLog{config: c, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {}}
+	if c.Out != nil {
 		ending := make(chan struct{})
 		l.stop = sync.OnceFunc(func() { close(ending) })
 		l.stopped.Go(func() { l.run(ending) })
@@ -85,7 +102,7 @@ func (l *accessLog) flush(spare []byte) []byte {
 	l.buffered = spare[:0]
 	l.mu.Unlock()
 	if len(lines) > 0 {
-		_, _ = l.out.Write(lines) // there is no other log to report the error to
+		_, _ = l.config.Out.Write(lines) // there is no other log to report the error to
 	}
 	return lines
 }
@@ -100,17 +117,17 @@ func (l *accessLog) close() {
 // Errors are always logged. A success is logged if the number at the start of its request id is low, so that the decision is
 // the same on every replica.
 func (l *accessLog) sampled(id string, status int) (fraction float64, ok bool) {
-	if l.sample == 1 || status >= fasthttp.StatusBadRequest {
+	if l.config.Sample == 1 || status >= fasthttp.StatusBadRequest {
 		return 1, true
 	}
 	const digits, bits = 8, 32
 	number, err := strconv.ParseUint(id[len(requestIDPrefix):][:digits], 16, bits)
-	return l.sample, err == nil && float64(number) < l.sample*(1<<bits)
+	return l.config.Sample, err == nil && float64(number) < l.config.Sample*(1<<bits)
 }
 
 // write adds the line of a request to the buffer.
 func (l *accessLog) write(c *call, status int, code string, took time.Duration) {
-	if l.out == nil {
+	if l.config.Out == nil {
 		return
 	}
 	fraction, ok := l.sampled(c.id, status)
@@ -139,7 +156,7 @@ func signal(to chan struct{}) {
 
 // append adds the line of a request to the buffer. A sampled line carries the sampling fraction. The caller holds the lock.
 func (l *accessLog) append(c *call, status int, code string, took time.Duration, fraction float64) {
-	f, dst, ended := l.format, l.buffered, c.started.Add(took)
+	f, dst, ended := l.config.Format, l.buffered, c.started.Add(took)
 	if f == AccessJSON {
 		dst = append(dst, `{"time":"`...)
 		dst = l.second.appendInstant(dst, ended)

@@ -98,7 +98,7 @@ func TestAccessLinesHaveExactSeconds(t *testing.T) {
 
 // lineOf returns the line of a success.
 func lineOf(f AccessFormat, c *call, code string, took time.Duration) []byte {
-	l := &accessLog{format: f}
+	l := &accessLog{config: AccessLogConfig{Format: f}}
 	l.append(c, 200, code, took, 1)
 	return l.buffered
 }
@@ -128,7 +128,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 func TestLinesAreBufferedDuringAWrite(t *testing.T) {
 	t.Parallel()
 	out := &stuck{entered: make(chan struct{}, 1), release: make(chan struct{})}
-	l := newAccessLog(out, AccessJSON, 1)
+	l := newAccessLog(AccessLogConfig{Out: out, Format: AccessJSON, Sample: 1})
 	c := answered("192.0.2.1")
 	l.write(c, 200, "", time.Millisecond)
 	<-out.entered
@@ -161,7 +161,7 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) (sum floa
 
 func TestAccessLogCanBeOff(t *testing.T) {
 	t.Parallel()
-	l := newAccessLog(nil, AccessText, 1)
+	l := newAccessLog(AccessLogConfig{Format: AccessText, Sample: 1})
 	l.write(answered("192.0.2.1"), 200, "", 0)
 	if len(l.buffered) > 0 {
 		t.Errorf("%q waits for an output that there is not", l.buffered)
@@ -170,7 +170,7 @@ func TestAccessLogCanBeOff(t *testing.T) {
 }
 
 func BenchmarkAccessLine(b *testing.B) {
-	l := newAccessLog(io.Discard, AccessJSON, 1)
+	l := newAccessLog(AccessLogConfig{Out: io.Discard, Format: AccessJSON, Sample: 1})
 	defer l.close()
 	c := answered("192.0.2.1")
 	c.grant = &policy.Grant{Key: &policy.Key{ID: "key_0123456789abcdef", AccountID: "acct_0123456789abcdef"}}
@@ -191,7 +191,7 @@ func TestAccessLineOfAMemoizedRequest(t *testing.T) {
 	for name, format := range map[string]AccessFormat{"text": AccessText, "JSON": AccessJSON} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(c *Config) { c.AccessFormat = format })
+			w := newWorld(t, func(c *Config) { c.AccessLog.Format = format })
 			varying := regexp.MustCompile(`"?(time|request_id|seconds)"?[:=][^ ,]*`)
 			line := func() string {
 				return varying.ReplaceAllString(w.lineOf(w.get("pro", w.path("main", "/summary"))), "$1")
@@ -215,7 +215,7 @@ func TestAccessLineOfAMemoizedRequest(t *testing.T) {
 // The request id decides whether a success is logged, so every replica decides alike. Errors are always logged.
 func TestAccessLogSamplesSuccessesAndKeepsErrors(t *testing.T) {
 	const share, each = 0.5, 60
-	w := newWorld(t, func(c *Config) { c.AccessSample = share })
+	w := newWorld(t, func(c *Config) { c.AccessLog.Sample = share })
 	written := map[bool]int{}
 	for range each {
 		good, bad := w.get("pro", "/v1/me"), w.get("", "/v1/me")
@@ -233,7 +233,7 @@ func TestAccessLogSamplesSuccessesAndKeepsErrors(t *testing.T) {
 	if written[true] < each/10 || written[false] < each/10 {
 		t.Errorf("of %d successes %d have a line", each, written[true])
 	}
-	if _, kept := (&accessLog{sample: 0}).sampled(newRequestID().String(), http.StatusNotModified); kept {
+	if _, kept := new(accessLog).sampled(newRequestID().String(), http.StatusNotModified); kept {
 		t.Error("a sampling fraction of 0 logs some successes")
 	}
 }

@@ -88,7 +88,7 @@ func TestMe403AddressForged(t *testing.T) {
 
 // A hit with a restricted key allocates as much as with any key behind a proxy.
 func TestRestrictedHitAllocatesLittle(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Access, c.TrustedProxyHeader = io.Discard, "X-Forwarded-For" })
+	w := newWorld(t, func(c *Config) { c.AccessLog.Out, c.TrustedProxyHeader = io.Discard, "X-Forwarded-For" })
 	counts := map[string]float64{}
 	for _, key := range []string{"agency", "elsewhere"} {
 		ctx := w.request(w.path("main", "/queries"), "X-Forwarded-For", "192.0.2.7")

@@ -35,7 +35,7 @@ func (w *world) allocations(t *testing.T, ctx *fasthttp.RequestCtx, status int, 
 // of the one before it on the connection. The request is in the memo, so the router does not run.
 func TestHitAllocatesLittle(t *testing.T) {
 	const budget = 0
-	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
+	w := newWorld(t, func(c *Config) { c.AccessLog.Out = io.Discard })
 	for _, test := range []struct {
 		name, path string
 		headers    []string
@@ -59,7 +59,7 @@ func TestHitAllocatesLittle(t *testing.T) {
 // CORS adds no allocation to a hit, from a page or not.
 func TestSharedHitAllocatesLittle(t *testing.T) {
 	const budget = 0
-	w := newWorld(t, shared("https://other.example", appOrigin), func(c *Config) { c.Access = io.Discard })
+	w := newWorld(t, shared("https://other.example", appOrigin), func(c *Config) { c.AccessLog.Out = io.Discard })
 	for _, headers := range [][]string{nil, {fasthttp.HeaderOrigin, appOrigin}, {fasthttp.HeaderOrigin, "https://evil.example"}} {
 		ctx := w.request(w.path("main", "/queries"), headers...)
 		if n := w.allocations(t, ctx, http.StatusOK, func() {}); n > budget {
@@ -71,7 +71,7 @@ func TestSharedHitAllocatesLittle(t *testing.T) {
 // The allocation budget of a denial of a memoized request: the refusal and the denial.
 func TestDenialAllocatesLittle(t *testing.T) {
 	const budget = 2
-	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 2 }), func(c *Config) { c.Access = io.Discard })
+	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 2 }), func(c *Config) { c.AccessLog.Out = io.Discard })
 	ctx := w.request(w.path("main", "/queries"))
 	for range 2 {
 		w.server.edge.Handler(ctx) // a miss, and a hit, which is memoized
@@ -84,7 +84,7 @@ func TestDenialAllocatesLittle(t *testing.T) {
 // The allocation budget of a request whose key has not the form of one: botnets send nothing else. It makes the denial.
 func TestNonsenseAllocatesLittle(t *testing.T) {
 	const budget = 1
-	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
+	w := newWorld(t, func(c *Config) { c.AccessLog.Out = io.Discard })
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+w.keys["pro"]+"X")
 	if n := w.allocations(t, ctx, http.StatusUnauthorized, func() {}); n > budget {
 		t.Errorf("%v allocations, budget %d", n, budget)
@@ -94,7 +94,7 @@ func TestNonsenseAllocatesLittle(t *testing.T) {
 // An unknown key among many from as many addresses makes no allocation.
 func TestUnknownKeyAllocatesLittle(t *testing.T) {
 	const budget, before = 0, 1000
-	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
+	w := newWorld(t, func(c *Config) { c.AccessLog.Out = io.Discard })
 	unknown, _ := policy.NewKey("sara")
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+unknown)
 	peer := connectionOf(ctx)

@@ -44,7 +44,7 @@ func BenchmarkMe(b *testing.B) {
 
 // BenchmarkDenial is a request beyond the minute of its key, for an answer in memory.
 func BenchmarkDenial(b *testing.B) {
-	w := newWorld(b, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 2 }), func(c *Config) { c.Access = io.Discard })
+	w := newWorld(b, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 2 }), func(c *Config) { c.AccessLog.Out = io.Discard })
 	ctx := w.request(w.path("main", "/queries"))
 	for range 2 {
 		w.server.edge.Handler(ctx) // a miss, and a hit, which is memoized

@@ -56,7 +56,7 @@ type call struct {
 // handle returns the handler of a route.
 func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
-		r.series, r.table = s.metrics.successSeriesOf(r.Operation), tableOf(r)
+		r.series, r.table = s.telemetry.metrics.successSeriesOf(r.Operation), tableOf(r)
 	}
 	return func(http *fasthttp.RequestCtx) { s.run(s.newCall(r, http)) }
 }
@@ -97,8 +97,8 @@ func (s *Server) withShortcuts(next fasthttp.RequestHandler) fasthttp.RequestHan
 
 // run takes a request through the stages, answers it and records it.
 func (s *Server) run(c *call) {
-	s.metrics.inFlight.Inc()
-	defer s.metrics.inFlight.Dec()
+	s.telemetry.metrics.inFlight.Inc()
+	defer s.telemetry.metrics.inFlight.Dec()
 	defer c.deadline.end()
 	err := s.respond(c.context(), c)
 	if c.grant != nil {
@@ -113,7 +113,7 @@ func (s *Server) conclude(c *call, err error) {
 	if failed != nil {
 		s.sendError(c, failed)
 	}
-	s.record(c, failed)
+	s.telemetry.record(c, failed)
 }
 
 // failureOf is apiErrorOf, with the error of a denial in the call's own memory.
@@ -151,10 +151,7 @@ func (s *Server) begin(c *call, http *fasthttp.RequestCtx) {
 // enter sets the route of a call.
 func (s *Server) enter(c *call, r *route) {
 	c.route = r
-	if s.tracer != nil {
-		s.startSpan(c)
-		c.held = true
-	}
+	s.telemetry.tracing.start(c)
 }
 
 // release drops what the call refers to once its handler has returned, except for the body, which the HTTP library has yet to send.

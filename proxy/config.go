@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 
 	"sara/archive/sqlstore"
 	"sara/policy"
@@ -21,7 +18,6 @@ import (
 	"sara/proxy/cpubound"
 	"sara/proxy/docs"
 	"sara/proxy/redisrows"
-	"sara/proxy/spans"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -93,17 +89,8 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may call the API from a browser, each as browsers write it, or AnyOrigin alone; empty: none.
 	CORSOrigins []string
 
-	// Access gets a line for each request, in whole lines and up to 200 ms late; nil: there is no access log. It must not block: lines
-	// that cannot be written yet are kept, without a bound, and Shutdown waits for them.
-	Access       io.Writer
-	AccessFormat AccessFormat
-
-	// AccessSample is the fraction (0-1) of successes to log, chosen by request id. Errors are always logged.
-	AccessSample float64
-
-	// Traces makes spans; nil: tracing is off. Propagator reads the trace context from a request's headers; nil: it is ignored.
-	Traces     trace.TracerProvider
-	Propagator propagation.TextMapPropagator
+	AccessLog AccessLogConfig
+	Tracing   TracingConfig
 
 	Version  string // of the build, for the metrics
 	Log      *slog.Logger
@@ -113,12 +100,12 @@ type Config struct {
 
 // check returns an error that names what is wrong with the configuration.
 func (c *Config) check() error {
-	switch {
-	case c.Store == nil || c.Upstream == nil || c.History == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil ||
-		c.Now == nil || c.BaseURL == "" || c.CacheBytes <= 0:
+	if c.Store == nil || c.Upstream == nil || c.History == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil ||
+		c.Now == nil || c.BaseURL == "" || c.CacheBytes <= 0 {
 		return errors.New("BUG: the configuration of the server is not complete")
-	case !(c.AccessSample >= 0 && c.AccessSample <= 1):
-		return fmt.Errorf("the sampled fraction %v of the access log is not between 0 and 1", c.AccessSample)
+	}
+	if err := c.AccessLog.check(); err != nil {
+		return err
 	}
 	if err := policy.CheckKeyPrefix(c.KeyPrefix); err != nil {
 		return fmt.Errorf("key prefix: %w", err)
@@ -155,16 +142,15 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		gate: policy.NewGate(policy.Config{
 			Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 		}),
-		metrics: newMetrics(c.Registry, c.Version), open: newConnections(&c), sendings: newSendings(sendingLimit(c.MemoryLimit), c.Registry),
+		open: newConnections(&c), sendings: newSendings(sendingLimit(c.MemoryLimit), c.Registry),
 		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		heads:   sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 		hedge:   newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(),
 		sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
 		forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader)), database: storeHealth{ping: c.Store.Ping, now: c.Now},
 	}
-	if c.Traces != nil {
-		s.tracer = c.Traces.Tracer(spans.Scope)
-	}
+	metrics := newMetrics(c.Registry, c.Version)
+	s.telemetry = telemetry{now: c.Now, metrics: metrics, tracing: newTracing(c.Tracing, c.BaseURL, s.gate), causes: causeLog{c.Log, metrics.panics}}
 	if s.calendar, err = translate.NewCalendar(); err != nil {
 		return nil, err
 	}
@@ -181,7 +167,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	s.edge = s.newEdge(s.routes())
-	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample)
+	s.telemetry.access = newAccessLog(c.AccessLog)
 	return s, nil
 }
 

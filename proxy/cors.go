@@ -71,7 +71,7 @@ func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 		setHeader(header, "Access-Control-Allow-Methods", methods)
 		setHeader(header, "Access-Control-Allow-Headers", fields)
 		setHeader(header, "Access-Control-Max-Age", preflightAge)
-		s.record(c, nil)
+		s.telemetry.record(c, nil)
 	}
 }
 

@@ -104,7 +104,7 @@ func newMeter(t *testing.T) *meter {
 			t.Fatal(err)
 		}
 		t.Cleanup(budget.Close)
-		c.Budget, c.Access = budget, io.Discard
+		c.Budget, c.AccessLog.Out = budget, io.Discard
 		refused := c.Plans["agency"]
 		refused.RequestsPerDay = 1
 		c.Plans["agency"] = refused

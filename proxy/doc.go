@@ -44,7 +44,7 @@
 //     longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too
 //     (proxy/media/accept.go, Acceptance.Format; rendition.go, Server.render; package tabular). The answer is sent (response.go,
-//     Server.send), or the error (erroranswer.go, Server.sendError). Metrics, trace and access log record it (metrics.go, Server.record).
+//     Server.send), or the error (erroranswer.go, Server.sendError). Metrics, trace and access log record it (telemetry.go, telemetry.record).
 //
 // # Other answers
 //
@@ -70,7 +70,7 @@
 //
 // # Tracing
 //
-// The id of a request is in its answer, its access log line and its span. Spans exist if Config.Traces is set (trace.go);
+// The id of a request is in its answer, its access log line and its span. Spans exist if Config.Tracing has a provider (trace.go);
 // package spans makes their children. A fill has a span of its own, in the trace of the request that started it, and the spans
 // of the requests that wait for it link to it. Neither logs nor spans quote text of a client.
 package proxy

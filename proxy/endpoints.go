@@ -51,14 +51,14 @@ func (e *endpoints) find(path []byte) *route {
 // refuseAtOnce answers a request to an endpoint whose key the gate refuses without waiting, and reports whether it has. Such a request needs
 // neither the router nor a context.
 func (s *Server) refuseAtOnce(c *call) bool {
-	if c.header.authorizations != 1 || s.tracer != nil || !c.http.IsGet() && !c.http.IsHead() || c.isTooLong() {
+	if c.header.authorizations != 1 || s.telemetry.tracing.isOn() || !c.http.IsGet() && !c.http.IsHead() || c.isTooLong() {
 		return false
 	}
 	if c.route = s.endpoints.find(c.http.URI().PathOriginal()); c.route == nil {
 		return false
 	}
-	s.metrics.inFlight.Inc()
-	defer s.metrics.inFlight.Dec()
+	s.telemetry.metrics.inFlight.Inc()
+	defer s.telemetry.metrics.inFlight.Dec()
 	err := s.refusalAtOnce(c)
 	if err != nil {
 		s.conclude(c, err)

@@ -190,7 +190,7 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	c := s.newCall(&route{Path: pathMalformed}, http)
 	s.sendError(c, e)
 	s.share(http)
-	s.record(c, e)
+	s.telemetry.record(c, e)
 }
 
 // errorCodec shares the upstream's errors between the replicas whose requests wait for the same fill. An error that concerns

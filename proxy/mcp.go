@@ -14,7 +14,6 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
-	"go.opentelemetry.io/otel/propagation"
 
 	"sara/policy"
 	"sara/policy/panics"
@@ -67,20 +66,12 @@ type message struct {
 	host, authorization, forwarded string
 }
 
-// A headerCarrier writes the context of a trace into the header of a request.
-type headerCarrier struct{ *fasthttp.RequestHeader }
-
-var _ propagation.TextMapCarrier = headerCarrier{}
-
-func (h headerCarrier) Get(name string) string { return string(h.Peek(name)) }
-func (h headerCarrier) Keys() []string         { return nil }
-
 // handle answers a message. It authenticates the key and charges nothing: tools make requests of their own, which are charged.
 func (e *mcpEndpoint) handle(http *fasthttp.RequestCtx) {
 	s := e.server
 	c := s.newCall(e.route, http)
-	s.metrics.inFlight.Inc()
-	defer s.metrics.inFlight.Dec()
+	s.telemetry.metrics.inFlight.Inc()
+	defer s.telemetry.metrics.inFlight.Dec()
 	defer c.deadline.end()
 	s.conclude(c, e.respond(c))
 }
@@ -157,7 +148,7 @@ func (e *mcpEndpoint) RequestID(ctx context.Context) string {
 // Panicked implements mcp.API.
 func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
 	bug := panics.New(value)
-	e.server.logCause(&call{id: ctx.Value(mcpCall{}).(*message).id}, &apiError{code: codeInternal, cause: bug})
+	e.server.telemetry.causes.write(e.RequestID(ctx), &apiError{code: codeInternal, cause: bug})
 }
 
 // Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request. It passes all
@@ -184,9 +175,7 @@ func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCt
 	if s.forwardedBy != "" {
 		header.Set(s.forwardedBy, m.forwarded)
 	}
-	if s.config.Propagator != nil {
-		s.config.Propagator.Inject(ctx, headerCarrier{header})
-	}
+	s.telemetry.tracing.inject(ctx, header)
 }
 
 // Totals implements mcp.API.

@@ -80,7 +80,7 @@ func (s *Server) memoize(q *reportRequest) {
 	text := append(make([]byte, 0, len(q.key)+usualTenant), q.key...)
 	m.request.key = slices.Clip(text)
 	m.request.call = nil // whose memory is reused
-	m.logged = s.access.format.appendTenant(text[len(text):], m.grant, m.property)
+	m.logged = s.telemetry.access.config.Format.appendTenant(text[len(text):], m.grant, m.property)
 	key.uri = strings.Clone(key.uri)
 	s.memo.Put(key, m)
 }

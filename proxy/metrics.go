@@ -1,18 +1,13 @@
 package proxy
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"sara/policy/lru"
-	"sara/policy/panics"
 )
 
 // metrics are the metrics of the edge. Their labels come from the route table and the status codes, never from requests, so
@@ -99,36 +94,4 @@ func (m *metrics) seriesOf(r *route, status int, code string) answerSeries {
 	resolved := m.resolve(f.operation, f.status, f.code)
 	m.failures.Put(f, resolved)
 	return resolved
-}
-
-// record writes an answered request to metrics, trace and access log. failed is nil for a success.
-func (s *Server) record(c *call, failed *apiError) {
-	took := s.config.Now().Sub(c.started)
-	status := c.http.Response.StatusCode()
-	code := ""
-	if failed != nil {
-		code = failed.code
-		s.logCause(c, failed)
-	}
-	s.metrics.observe(c.route, status, code, took)
-	if c.span != nil {
-		s.endSpan(c, status, code)
-	}
-	s.access.write(c, status, code, took)
-}
-
-// logCause logs the cause of an error, which the client does not see. An error without a cause is the client's own: it is in
-// the access log. A handler of the log may keep what it is given, but the id is valid only as long as the call.
-func (s *Server) logCause(c *call, e *apiError) {
-	if e.cause == nil {
-		return
-	}
-	level := slog.LevelWarn
-	if e.code == codeInternal {
-		level = slog.LevelError
-	}
-	if errors.As(e, new(*panics.Error)) {
-		s.metrics.panics.Inc()
-	}
-	s.config.Log.LogAttrs(context.Background(), level, "request failed", slog.String("request_id", strings.Clone(c.id)), slog.Any("error", e))
 }

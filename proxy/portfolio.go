@@ -240,6 +240,6 @@ func (s *Server) partError(part *portfolioPart) *apiError {
 		return &apiError{code: codeUpstreamUnavailable,
 			message: "the request timed out before this property answered: repeat it; what it has fetched by then is kept"}
 	}
-	s.logCause(part.call, failed)
+	s.telemetry.causes.write(part.call.id, failed)
 	return failed
 }

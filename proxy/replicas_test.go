@@ -56,7 +56,7 @@ func hastilyOver(client redisconn.Client) func(*Config) {
 // inFlight is the number of requests that a server is answering. To request /metrics for it would take longer than to answer them.
 func (w *world) inFlight() int {
 	var gauge dto.Metric
-	w.must(w.server.metrics.inFlight.Write(&gauge))
+	w.must(w.server.telemetry.metrics.inFlight.Write(&gauge))
 	return int(gauge.GetGauge().GetValue())
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
-	"go.opentelemetry.io/otel/trace"
 
 	"sara/policy"
 	"sara/policy/lru"
@@ -45,8 +44,7 @@ type Server struct {
 	config     Config
 	calendar   translate.Calendar
 	gate       *policy.Gate
-	metrics    *metrics
-	tracer     trace.Tracer // nil: tracing is off
+	telemetry  telemetry
 	memo       *lru.Cache[memoKey, *admittedRequest]
 	endpoints  endpoints
 	repeated   *lru.Cache[errorForm, *repeatedError]
@@ -60,7 +58,6 @@ type Server struct {
 	tables     *tableSizes
 	published  *publications
 	sharing    sharing
-	access     *accessLog
 	*reference
 	handler  fasthttp.RequestHandler // of a request that has arrived
 	edge     *fasthttp.Server
@@ -162,7 +159,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // calls that no request waits for are cancelled.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	defer s.access.close()
+	defer s.telemetry.access.close()
 	defer s.cache.Close()
 	defer s.closeListener()
 	var sweep sync.WaitGroup

@@ -16,39 +16,81 @@ import (
 	"sara/proxy/spans"
 )
 
-// startSpan starts the span of a request, in the trace that its client sent, if any, and if the gate recognizes its key: a client
+// TracingConfig configures the spans of a Server. The zero value is that of none.
+type TracingConfig struct {
+	Provider   trace.TracerProvider          // makes spans; nil: tracing is off
+	Propagator propagation.TextMapPropagator // reads the trace context from a request's headers; nil: it is ignored
+}
+
+// tracing makes the spans of requests.
+type tracing struct {
+	tracer     trace.Tracer                  // nil: tracing is off
+	propagator propagation.TextMapPropagator // nil: there is none
+	scheme     string                        // of the URLs of requests
+	gate       *policy.Gate
+}
+
+func newTracing(c TracingConfig, baseURL string, gate *policy.Gate) tracing {
+	t := tracing{propagator: c.Propagator, gate: gate}
+	t.scheme, _, _ = strings.Cut(baseURL, ":")
+	if c.Provider != nil {
+		t.tracer = c.Provider.Tracer(spans.Scope)
+	}
+	return t
+}
+
+func (t *tracing) isOn() bool { return t.tracer != nil }
+
+// start starts the span of a request, in the trace that its client sent, if any, and if the gate recognizes its key: a client
 // decides with the id of a trace or its flag whether the trace is sampled, which costs us and the collector. A key that is not known
-// yet is noticed too late, and endSpan links the traces. The span quotes only a known method of the request: the path may name a
+// yet is noticed too late, and end links the traces. The span quotes only a known method of the request: the path may name a
 // site, and the query may hold search terms.
-func (s *Server) startSpan(c *call) {
+func (t *tracing) start(c *call) {
+	if !t.isOn() {
+		return
+	}
+	c.held = true // the span outlives the request
 	ctx := context.Background()
-	remote := s.remoteSpan(c)
-	if remote.IsValid() && s.gate.Recognizes(c.request()) {
+	remote := t.remote(c)
+	if remote.IsValid() && t.gate.Recognizes(c.request()) {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
 	}
 	method := knownMethod(c.http)
-	scheme, _, _ := strings.Cut(s.config.BaseURL, ":")
-	name, attributes := method, []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(scheme),
+	name, attributes := method, []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(t.scheme),
 		attribute.String("sara.request_id", c.id), attribute.String("sara.operation", c.route.label())}
 	if strings.HasPrefix(c.route.Path, "/") {
 		name += " " + c.route.Path
 		attributes = append(attributes, semconv.HTTPRoute(c.route.Path))
 	}
-	_, c.span = s.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+	_, c.span = t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
 }
 
-// remoteSpan returns the span that the client sent, not valid without one.
-func (s *Server) remoteSpan(c *call) trace.SpanContext {
-	propagator := s.config.Propagator
-	if propagator == nil {
+// remote returns the span that the client sent, not valid without one.
+func (t *tracing) remote(c *call) trace.SpanContext {
+	if t.propagator == nil {
 		return trace.SpanContext{}
 	}
 	headers := propagation.MapCarrier{}
-	for _, name := range propagator.Fields() {
+	for _, name := range t.propagator.Fields() {
 		headers[name] = string(c.http.Request.Header.Peek(name))
 	}
-	return trace.SpanContextFromContext(propagator.Extract(context.Background(), headers))
+	return trace.SpanContextFromContext(t.propagator.Extract(context.Background(), headers))
 }
+
+// inject writes the span of a context into the header of a request that it makes.
+func (t *tracing) inject(ctx context.Context, header *fasthttp.RequestHeader) {
+	if t.propagator != nil {
+		t.propagator.Inject(ctx, headerCarrier{header})
+	}
+}
+
+// A headerCarrier writes the context of a trace into the header of a request.
+type headerCarrier struct{ *fasthttp.RequestHeader }
+
+var _ propagation.TextMapCarrier = headerCarrier{}
+
+func (h headerCarrier) Get(name string) string { return string(h.Peek(name)) }
+func (h headerCarrier) Keys() []string         { return nil }
 
 // knownMethod returns the method of a request, _OTHER for one that is not standard (OpenTelemetry semantic conventions).
 func knownMethod(http *fasthttp.RequestCtx) string {
@@ -84,8 +126,8 @@ func (c *call) traceID() string {
 	return c.span.SpanContext().TraceID().String()
 }
 
-// endSpan ends the span of an answered request. By convention only a 5xx marks a server span as failed.
-func (s *Server) endSpan(c *call, status int, code string) {
+// end ends the span of an answered request. By convention only a 5xx marks a server span as failed.
+func (t *tracing) end(c *call, status int, code string) {
 	defer c.span.End()
 	if !c.span.IsRecording() {
 		return
@@ -95,7 +137,7 @@ func (s *Server) endSpan(c *call, status int, code string) {
 		c.span.SetAttributes(attribute.String("sara.cache", string(cacheStatus)))
 	}
 	if c.grant != nil {
-		if remote := s.remoteSpan(c); remote.IsValid() && remote.TraceID() != c.span.SpanContext().TraceID() {
+		if remote := t.remote(c); remote.IsValid() && remote.TraceID() != c.span.SpanContext().TraceID() {
 			c.span.AddLink(trace.Link{SpanContext: remote})
 		}
 		c.span.SetAttributes(attribute.String("sara.key", c.grant.Key.ID), attribute.String("sara.account", c.grant.Key.AccountID))

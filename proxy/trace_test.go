@@ -23,8 +23,8 @@ func tracedWorld(t *testing.T, adjust ...func(*Config)) (*world, *tracetest.InMe
 	t.Helper()
 	kept := tracetest.NewInMemoryExporter()
 	w := newWorld(t, append(adjust, func(c *Config) {
-		c.Traces = sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept))
-		c.Propagator = propagation.TraceContext{}
+		c.Tracing.Provider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept))
+		c.Tracing.Propagator = propagation.TraceContext{}
 	})...)
 	return w, kept
 }
@@ -185,7 +185,7 @@ func TestTraceMarksServerErrors(t *testing.T) {
 func TestUnsampledRequestHasNoTrace(t *testing.T) {
 	kept := tracetest.NewInMemoryExporter()
 	w := newWorld(t, func(c *Config) {
-		c.Traces = sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(sdktrace.NeverSample()))
+		c.Tracing.Provider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(sdktrace.NeverSample()))
 	})
 	if r := w.get("pro", w.path("main", "/queries")); r.status != http.StatusOK {
 		t.Fatal(r.status)
@@ -232,7 +232,7 @@ func TestTraceOfStrangersIsNotContinued(t *testing.T) {
 
 func TestTraceContextIsIgnoredWithoutPropagator(t *testing.T) {
 	w, kept := tracedWorld(t, func(*Config) {})
-	w.server.config.Propagator = nil
+	w.server.telemetry.tracing.propagator = nil
 	w.get("pro", "/v1/me").ok(t)
 	kept.Reset()
 	w.getWith("pro", "/v1/me", nil, "Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01")

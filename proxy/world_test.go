@@ -223,7 +223,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	w.base = "http://" + listener.Addr().String()
 	config := Config{Store: w.store, History: noHistory{}, Plans: generousPlans(), Anomalies: translate.Anomalies{},
 		Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL, Slots: cpubound.New(),
-		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1,
+		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), AccessLog: AccessLogConfig{Out: w.log, Format: AccessJSON, Sample: 1},
 		Registry: prometheus.NewRegistry(), Now: w.now,
 		HedgeDelay: time.Hour} // on a busy machine, stored figures would answer at random
 	for _, change := range adjust {
@@ -311,7 +311,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 
 // logged returns the log, including the buffered access log lines.
 func (w *world) logged() string {
-	w.server.access.flush(nil)
+	w.server.telemetry.access.flush(nil)
 	return w.log.String()
 }
 

@@ -141,11 +141,11 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), OpenFiles: service.OpenFiles(), Slots: slots, Profiles: c.Pprof.On,
 		Rows: budgets.Rows, Keyring: keys,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,
-		Version: con.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
+		Version: con.Version, Log: log.Logger, AccessLog: log.Access, Registry: registry, Now: con.Now,
 	}
 	service.NoteClock(ctx, c.Clock, &config)
 	if spans != nil {
-		config.Traces, config.Propagator = spans.Provider, spans.Propagator
+		config.Tracing = proxy.TracingConfig{Provider: spans.Provider, Propagator: spans.Propagator}
 		defer spans.Close(ctx)
 	}
 	return c.listenAndServe(ctx, con, opened{config, database, budgets, history, effective})

@@ -123,7 +123,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		Store: store, Upstream: gateway, Plans: issue.Plans, Budget: budgets.Budget,
 		History: history, CacheBytes: cacheBytes, Slots: slots, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
 		Prefill: docs.Prefill{Key: world.Keys[firstKey], Property: world.Properties[firstProperty].Domain},
-		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
+		Version: o.Version, Log: log.Logger, AccessLog: log.Access, Registry: registry, Now: con.Now,
 	}
 	service.NoteClock(ctx, o.Clock, &config)
 	counted, err := status.Register(&config, nil)

@@ -46,8 +46,8 @@ func OpenBacklog(out io.Writer, registry prometheus.Registerer) *Backlog {
 // Logs returns logs to the backlog.
 func (b *Backlog) Logs(s settings.Log) Logs {
 	l := OpenLogs(b, s)
-	if l.Access != nil {
-		l.Access = accessLines{b}
+	if l.Access.Out != nil {
+		l.Access.Out = accessLines{b}
 	}
 	return l
 }

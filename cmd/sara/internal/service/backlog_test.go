@@ -65,7 +65,7 @@ func TestAccessLinesLeaveRoomInTheBacklog(t *testing.T) {
 		synctest.Wait() // its write blocks
 		requests := []byte(strings.Repeat("msg=request\n", 1<<12))
 		for range 2 * backlogBound / len(requests) {
-			if _, err := log.Access.Write(requests); err != nil {
+			if _, err := log.Access.Out.Write(requests); err != nil {
 				t.Error(err)
 			}
 		}

@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/policy/panics"
+)
+
+// telemetry tells operators what requests are answered with: in metrics, spans, the access log, and the log.
+type telemetry struct {
+	now     func() time.Time
+	metrics *metrics
+	tracing tracing
+	access  *accessLog
+	causes  causeLog
+}
+
+// record writes an answered request to metrics, trace and access log. failed is nil for a success.
+func (t *telemetry) record(c *call, failed *apiError) {
+	took := t.now().Sub(c.started)
+	status := c.http.Response.StatusCode()
+	code := ""
+	if failed != nil {
+		code = failed.code
+		t.causes.write(c.id, failed)
+	}
+	t.metrics.observe(c.route, status, code, took)
+	if c.span != nil {
+		t.tracing.end(c, status, code)
+	}
+	t.access.write(c, status, code, took)
+}
+
+// A causeLog logs the causes of errors, which clients do not see, and counts the panics among them.
+type causeLog struct {
+	log    *slog.Logger
+	panics prometheus.Counter
+}
+
+// write logs the cause of an error of a request. An error without a cause is the client's own: it is in the access log. A handler of the
+// log may keep what it is given, but the id is valid only as long as the call.
+func (l causeLog) write(requestID string, e *apiError) {
+	if e.cause == nil {
+		return
+	}
+	level := slog.LevelWarn
+	if e.code == codeInternal {
+		level = slog.LevelError
+	}
+	if errors.As(e, new(*panics.Error)) {
+		l.panics.Inc()
+	}
+	l.log.LogAttrs(context.Background(), level, "request failed", slog.String("request_id", strings.Clone(requestID)), slog.Any("error", e))
+}
