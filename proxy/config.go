@@ -30,35 +30,15 @@ type Config struct {
 	Plans    policy.Plans
 	Budget   policy.Budget
 
-	CacheBytes int64            // bounds the memory of the response cache
-	Rows       *redisrows.Store // shares the cache between replicas; nil: there is one replica
-	Keyring    *keyring.Keyring // seals the cache that replicas share; nil: each replica has its own
-
-	// MemoryLimit is the memory limit of the process in bytes, from which the bounds of what requests hold are derived; 0: there is
-	// none, and 1 GiB is assumed.
-	MemoryLimit int64
-
-	// OpenFiles is how many files and connections the process may have open, from which the bound of clients' connections is derived; 0:
-	// there is no limit.
-	OpenFiles int
-
-	// FillBytes bounds the memory of upstream answers in flight; 0: FillBytes(MemoryLimit). FillPatience bounds how long an
-	// upstream call may wait for it; 0: 10 s.
-	FillBytes    int64
-	FillPatience time.Duration
+	Cache    CacheConfig
+	Capacity Capacity
 
 	// Profiles serves the profiles of the Go runtime on the admin listener. They show addresses and texts from memory.
 	Profiles bool
 
-	// Slots bounds how much work on large row sets runs at a time; it should be the gateway's, too. nil: cpubound.New().
-	Slots *cpubound.Slots
-
 	// HedgeDelay is the longest time that an unfiltered request waits for the upstream before stored figures answer it, if there
 	// are any; 0: 2.5 s.
 	HedgeDelay time.Duration
-
-	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
-	RedisPatience time.Duration
 
 	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never. Degradations are what else the server may
 	// have to do without.
@@ -98,10 +78,20 @@ type Config struct {
 	Now      func() time.Time
 }
 
+// CacheConfig configures the cache of upstream rows and answers. Only Bytes is required.
+type CacheConfig struct {
+	Bytes   int64            // bounds its memory
+	Rows    *redisrows.Store // shares the rows between replicas; nil: there is one replica
+	Keyring *keyring.Keyring // seals the rows that replicas share; nil: each replica has its own
+
+	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
+	RedisPatience time.Duration
+}
+
 // check returns an error that names what is wrong with the configuration.
 func (c *Config) check() error {
 	if c.Store == nil || c.Upstream == nil || c.History == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil ||
-		c.Now == nil || c.BaseURL == "" || c.CacheBytes <= 0 {
+		c.Now == nil || c.BaseURL == "" || c.Cache.Bytes <= 0 {
 		return errors.New("BUG: the configuration of the server is not complete")
 	}
 	if err := c.AccessLog.check(); err != nil {
@@ -116,8 +106,8 @@ func (c *Config) check() error {
 // setDefaults sets what may be left out.
 func (c *Config) setDefaults() {
 	c.DocsURL = cmp.Or(c.DocsURL, c.BaseURL+docs.Path)
-	if c.Slots == nil {
-		c.Slots = cpubound.New()
+	if c.Capacity.Slots == nil {
+		c.Capacity.Slots = cpubound.New()
 	}
 	if c.Anomalies == nil {
 		c.Anomalies = translate.KnownAnomalies()
@@ -138,11 +128,11 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	s := &Server{
-		config: c, fills: fills, largeWork: newLargeWork(c.Slots), memo: newMemo(), repeated: newRepeatedErrors(),
+		config: c, fills: fills, largeWork: newLargeWork(c.Capacity.Slots), memo: newMemo(), repeated: newRepeatedErrors(),
 		gate: policy.NewGate(policy.Config{
 			Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 		}),
-		open: newConnections(&c), sendings: newSendings(sendingLimit(c.MemoryLimit), c.Registry),
+		open: newConnections(&c), sendings: newSendings(c.Capacity.sendings(), c.Registry),
 		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		heads:   sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 		hedge:   newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(),
@@ -154,7 +144,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if s.calendar, err = translate.NewCalendar(); err != nil {
 		return nil, err
 	}
-	if s.portfolios, err = newPortfolios(&c); err != nil {
+	if s.portfolios, err = c.Capacity.newPortfolioBudget(); err != nil {
 		return nil, err
 	}
 	if s.reference, err = referenceFor(&s.config); err != nil {
@@ -173,7 +163,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 
 func newCache(c *Config) (*cache.Cache, error) {
 	return cache.New(cache.Config{
-		Bytes: c.CacheBytes, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{},
-		FillTimeout: fillTimeout, Slots: c.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
+		Bytes: c.Cache.Bytes, Rows: c.Cache.Rows, Keyring: c.Cache.Keyring, RedisPatience: c.Cache.RedisPatience, Errors: errorCodec{},
+		FillTimeout: fillTimeout, Slots: c.Capacity.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 }

@@ -13,30 +13,6 @@ import (
 	"sara/proxy/connections"
 )
 
-// The bounds of connections. Together they take up at most an eighth of the memory limit, and leave some of the open files that the
-// process may have to connections to Redis, databases, stores and the upstream, and to the admin endpoints.
-const (
-	// connectionBytes is the measured memory of one connection: its read and write buffers, its goroutine's stack and its bookkeeping.
-	connectionBytes = 60 << 10
-	minConnections  = 256
-	maxConnections  = 16 << 10
-	mostOtherFiles  = 256
-)
-
-// connectionLimit returns how many connections may be open under a memory limit and a limit of open files; 0 is no limit.
-func connectionLimit(memoryLimit int64, openFiles int) int {
-	limit := int(min(memoryShare(memoryLimit, 8, minConnections*connectionBytes)/connectionBytes, maxConnections))
-	if openFiles > 0 {
-		limit = min(limit, max(openFiles/2, openFiles-mostOtherFiles))
-	}
-	return limit
-}
-
-func newConnections(c *Config) *connections.Set {
-	return connections.New(connections.Config{Limit: connectionLimit(c.MemoryLimit, c.OpenFiles), BehindProxy: c.TrustedProxyHeader != "",
-		MaxRequest: maxRequest, Now: c.Now, Log: c.Log, Registry: c.Registry})
-}
-
 // A connection is a client's connection, with what a request on it leaves for the next. It carries one at a time, so that it needs no lock.
 type connection struct {
 	*connections.Conn

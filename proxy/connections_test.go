@@ -16,7 +16,7 @@ import (
 func TestConnectionLimitFollowsMemoryAndOpenFiles(t *testing.T) {
 	f := func(memory int64, files, want int) {
 		t.Helper()
-		if got := connectionLimit(memory, files); got != want {
+		if got := (Capacity{MemoryLimit: memory, OpenFiles: files}).connections(); got != want {
 			t.Errorf("with %d bytes and %d files: %d connections, want %d", memory, files, got, want)
 		}
 	}
@@ -41,7 +41,7 @@ const (
 // crowded is a world with few connections.
 func crowded(t *testing.T, adjust ...func(*Config)) *world {
 	t.Helper()
-	w := newWorld(t, append(adjust, func(c *Config) { c.MemoryLimit = 1 })...)
+	w := newWorld(t, append(adjust, func(c *Config) { c.Capacity.MemoryLimit = 1 })...)
 	return w
 }
 

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -15,34 +14,8 @@ import (
 	"sara/translate"
 )
 
-const (
-	// assumedMemory is the memory limit of a process that has none.
-	assumedMemory = 1 << 30
-	// fillOverhead is what a fill holds in addition to its rows: buffers of the connection, of the decompression, and of the copy
-	// for Redis.
-	fillOverhead = 512 << 10
-	// leastFillBytes admits the largest fill and the budget's reserve for small ones.
-	leastFillBytes = 40 << 20
-)
-
-// FillBytes returns the bytes that the upstream answers in flight may hold together under a memory limit: a quarter of it. A
-// limit of 0 is none.
-func FillBytes(memoryLimit int64) int64 {
-	return memoryShare(memoryLimit, 4, leastFillBytes)
-}
-
-// memoryShare returns one of equal parts of a memory limit, or least if that is more. A limit of 0 is none.
-func memoryShare(limit, parts, least int64) int64 {
-	return max(cmp.Or(limit, assumedMemory)/parts, least)
-}
-
-func newFills(c *Config) (*fillbudget.Budget, error) {
-	config := fillbudget.Config{Bytes: cmp.Or(c.FillBytes, FillBytes(c.MemoryLimit)), Patience: c.FillPatience, Registry: c.Registry}
-	if c.MemoryLimit > 0 {
-		config.Pressed = fillbudget.HeapWatermark(c.MemoryLimit, fillbudget.LiveHeap)
-	}
-	return fillbudget.New(config)
-}
+// fillOverhead is what a fill holds in addition to its rows: buffers of the connection, of the decompression, and of the copy for Redis.
+const fillOverhead = 512 << 10
 
 // reasonBusy is the text of an answer to a request whose fill was refused.
 const reasonBusy = "the service is busy with other questions for live figures"

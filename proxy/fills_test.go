@@ -16,7 +16,7 @@ import (
 
 // little gives a server the least memory for fills: one large fill at a time.
 func little(patience time.Duration) func(*Config) {
-	return func(c *Config) { c.FillBytes, c.FillPatience = leastFillBytes, patience }
+	return func(c *Config) { c.Capacity.FillBytes, c.Capacity.FillPatience = leastFillBytes, patience }
 }
 
 // occupy takes all memory that large fills may have, until the returned function gives it back.
@@ -128,7 +128,7 @@ func TestMoversPages200WaitForMemory(t *testing.T) {
 func TestFillBytes(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[int64]int64{0: 256 << 20, 640 << 20: 160 << 20, 64 << 20: leastFillBytes, 8 << 30: 2 << 30} {
-		if got := FillBytes(limit); got != want {
+		if got := (Capacity{MemoryLimit: limit}).Fills(); got != want {
 			t.Errorf("of %d: %d, want %d", limit, got, want)
 		}
 	}

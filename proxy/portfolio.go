@@ -25,21 +25,10 @@ const (
 	// maxPortfolio and portfolioBytes, for each property, bound the memory of a request.
 	maxPortfolio   = 10_000
 	portfolioBytes = 5 << 10
-	// portfoliosPerAccount is how many portfolios of an account are made at a time. More would not be made faster: one asks for as many
-	// fills as an account has.
-	portfoliosPerAccount = 2
 	// freshPortfolio is how long a copy of a daily series counts as at hand. The figures of its days are final: what it may lack is
 	// a day that was published since.
 	freshPortfolio = 6 * time.Hour
 )
-
-// newPortfolios returns the budget of the memory of portfolios, an eighth of the memory limit. It is not that of fills: a portfolio waits
-// for fills while it holds its own.
-func newPortfolios(c *Config) (*fillbudget.Budget, error) {
-	const least = 1 << 20
-	return fillbudget.New(fillbudget.Config{Bytes: memoryShare(c.MemoryLimit, 8, least), PerAccount: portfoliosPerAccount,
-		Patience: c.FillPatience})
-}
 
 // A portfolioPart is the summary of one property of a portfolio.
 type portfolioPart struct {

@@ -55,7 +55,7 @@ func TestPortfolio200WithOneFailure(t *testing.T) {
 // However many portfolios an account asks for at a time, few are made: each holds memory for all of its properties. Others have theirs.
 func TestPortfolio503ServiceUnavailableMemory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { c.FillPatience = 10 * time.Millisecond })
+	w := newWorld(t, func(c *Config) { c.Capacity.FillPatience = 10 * time.Millisecond })
 	opened := make(chan struct{})
 	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
 		<-opened

@@ -84,7 +84,7 @@ func (s *Server) degradations() []Degradation {
 		{"snapshot", s.fromSnapshot},
 		{"redis", when(s.config.Degraded, "Redis is away, budgets are this replica's own share")},
 	}
-	if rows := s.config.Rows; rows != nil && rows.Separate() {
+	if rows := s.config.Cache.Rows; rows != nil && rows.Separate() {
 		own = append(own, Degradation{"redis_cache", when(rows.Away, "the Redis of cached rows is away, this replica shares none")})
 	}
 	if s.config.ArchiveAway != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // withoutMemory makes each answer come from Redis: an account's share of the memory has no place for it.
-func withoutMemory(c *Config) { c.CacheBytes = 8 << 10 }
+func withoutMemory(c *Config) { c.Cache.Bytes = 8 << 10 }
 
 // BenchmarkQueriesShared is a table of 62 rows from a copy of 1,001 rows in Redis, through the handler.
 func BenchmarkQueriesShared(b *testing.B) {

@@ -38,7 +38,7 @@ func redisOf(t testing.TB, server *redistest.Server) redisconn.Client {
 func over(client redisconn.Client) func(*Config) {
 	return func(c *Config) {
 		hastilyOver(client)(c)
-		c.RedisPatience = 20 * time.Second
+		c.Cache.RedisPatience = 20 * time.Second
 	}
 }
 
@@ -49,7 +49,7 @@ func hastilyOver(client redisconn.Client) func(*Config) {
 		if err != nil {
 			panic(err)
 		}
-		c.Rows, c.Keyring = rows, testKeys()
+		c.Cache.Rows, c.Cache.Keyring = rows, testKeys()
 	}
 }
 

@@ -10,14 +10,6 @@ import (
 	"sara/proxy/connections"
 )
 
-// leastSendingBytes admits a few answers of the longest.
-const leastSendingBytes = 8 << 20
-
-// sendingLimit returns how many bytes the long answers that are being sent may take up under a memory limit: a sixteenth of it; 0 is none.
-func sendingLimit(memoryLimit int64) int64 {
-	return memoryShare(memoryLimit, 16, leastSendingBytes)
-}
-
 // sendings are the long answers that are being sent. A client that reads slowly, or not at all, keeps its answer in memory for up to
 // writeTimeout, although the cache may drop it meanwhile. Short answers are not among them: they are copied into the write buffer of the
 // connection.

@@ -85,7 +85,7 @@ func TestOldestAnswersOfTheLargestAccountEnd(t *testing.T) {
 func TestSendingLimitFollowsMemory(t *testing.T) {
 	t.Parallel()
 	for memory, want := range map[int64]int64{0: 64 << 20, 1: leastSendingBytes, 640 << 20: 40 << 20} {
-		if got := sendingLimit(memory); got != want {
+		if got := (Capacity{MemoryLimit: memory}).sendings(); got != want {
 			t.Errorf("%d bytes of memory: %d, want %d", memory, got, want)
 		}
 	}

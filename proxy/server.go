@@ -108,7 +108,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          writeTimeout,
 		IdleTimeout:           idleTimeout,
-		Concurrency:           2 * connectionLimit(s.config.MemoryLimit, s.config.OpenFiles), // closed ones leave a moment later
+		Concurrency:           2 * s.config.Capacity.connections(), // closed ones leave a moment later
 		CloseOnShutdown:       true,
 		SecureErrorLogMessage: true,
 		NoDefaultContentType:  true,

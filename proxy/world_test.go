@@ -222,7 +222,8 @@ func (w *world) startServer(adjust []func(*Config)) {
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
 	config := Config{Store: w.store, History: noHistory{}, Plans: generousPlans(), Anomalies: translate.Anomalies{},
-		Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL, Slots: cpubound.New(),
+		Budget: policy.NewMemoryBudget(w.now), KeyPrefix: "sara", BaseURL: publicURL,
+		Cache: CacheConfig{Bytes: 64 << 20}, Capacity: Capacity{Slots: cpubound.New()},
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), AccessLog: AccessLogConfig{Out: w.log, Format: AccessJSON, Sample: 1},
 		Registry: prometheus.NewRegistry(), Now: w.now,
 		HedgeDelay: time.Hour} // on a busy machine, stored figures would answer at random
@@ -230,13 +231,13 @@ func (w *world) startServer(adjust []func(*Config)) {
 		change(&config)
 	}
 	var redis redisconn.Client
-	if config.Rows != nil {
-		redis = config.Rows.Client()
+	if config.Cache.Rows != nil {
+		redis = config.Cache.Rows.Client()
 	}
 	redisErrors, err := cache.RedisErrors(config.Registry)
 	w.must(err)
 	w.gateway, err = upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Connections: w.store,
-		Redis: redis, Keyring: config.Keyring, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots,
+		Redis: redis, Keyring: config.Cache.Keyring, RedisErrors: redisErrors, RedisPatience: config.Cache.RedisPatience, Slots: config.Capacity.Slots,
 		Log: config.Log, Backoff: func(int) time.Duration { return 0 },
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)

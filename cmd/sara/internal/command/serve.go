@@ -138,8 +138,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, ArchiveAway: history.Store.Away, Plans: plans, Anomalies: c.AnomaliesFile.List(),
 		Budget: budgets.Budget, Degraded: budgets.Degraded, Degradations: budgets.Degradations, Snapshots: snapshots,
-		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: service.MemoryLimit(), OpenFiles: service.OpenFiles(), Slots: slots, Profiles: c.Pprof.On,
-		Rows: budgets.Rows, Keyring: keys,
+		Capacity: proxy.Capacity{MemoryLimit: service.MemoryLimit(), OpenFiles: service.OpenFiles(), Slots: slots},
+		Cache:    proxy.CacheConfig{Bytes: c.CacheBytes.Bytes, Rows: budgets.Rows, Keyring: keys}, Profiles: c.Pprof.On,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,
 		Version: con.Version, Log: log.Logger, AccessLog: log.Access, Registry: registry, Now: con.Now,
 	}
@@ -186,8 +186,8 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 		return err
 	}
 	warnOfCacheSize(ctx, config)
-	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes),
-		slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
+	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.Capacity.MemoryLimit), slog.Int64("cache", config.Cache.Bytes),
+		slog.Int64("fills", config.Capacity.Fills()))
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(o.settings))
 	background := service.Background{
 		Invalidations: o.budgets.Invalidations,
@@ -210,9 +210,9 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 
 // warnOfCacheSize logs a cache that leaves too little of the memory limit for everything else.
 func warnOfCacheSize(ctx context.Context, config proxy.Config) {
-	if config.MemoryLimit > 0 && config.CacheBytes > config.MemoryLimit/2 {
+	if limit := config.Capacity.MemoryLimit; limit > 0 && config.Cache.Bytes > limit/2 {
 		config.Log.WarnContext(ctx, "SARA_CACHE_BYTES is more than half of the memory limit: lower it, or raise GOMEMLIMIT and the limit of the container",
-			slog.Int64("cache_bytes", config.CacheBytes), slog.Int64("memory_limit", config.MemoryLimit))
+			slog.Int64("cache_bytes", config.Cache.Bytes), slog.Int64("memory_limit", limit))
 	}
 }
 
