@@ -10,14 +10,16 @@ import (
 
 // Admin returns the handler of the admin listener: /livez, /readyz, /metrics, and with Config.Profiles
 // /debug/pprof/. It must not be reachable from the internet: it requires no key.
-func (s *Server) Admin() http.Handler {
+func (s *Server) Admin() http.Handler { return s.admin }
+
+func newAdmin(c *Config, h *health) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		writeStatus(w, http.StatusOK, "live")
 	})
-	mux.HandleFunc("GET /readyz", s.serveReady)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))
-	if s.config.Profiles {
+	mux.HandleFunc("GET /readyz", h.serveReady)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{}))
+	if c.Profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", http.NotFound) // a command line may hold a secret
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -27,8 +29,8 @@ func (s *Server) Admin() http.Handler {
 	return mux
 }
 
-func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
-	status, code := s.status(r.Context()), http.StatusOK
+func (h *health) serveReady(w http.ResponseWriter, r *http.Request) {
+	status, code := h.status(r.Context()), http.StatusOK
 	if status.State != StateReady && status.State != StateDegraded {
 		code = http.StatusServiceUnavailable
 	}

@@ -72,7 +72,7 @@ func TestAdmin503(t *testing.T) {
 func TestAdminReportsStatus(t *testing.T) {
 	t.Parallel()
 	degraded := false
-	w := newWorld(t, func(c *Config) { c.Degraded = func() bool { return degraded } })
+	w := newWorld(t, func(c *Config) { c.Health.Degraded = func() bool { return degraded } })
 	f := func(code int, want Status) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.admin.URL+"/readyz", nil)
@@ -148,7 +148,7 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 		defer cancel()
 		stopped <- w.server.Shutdown(ctx)
 	}()
-	for w.server.unready(t.Context()) == nil {
+	for w.server.health.unready(t.Context()) == nil {
 	}
 	select {
 	case err := <-stopped:

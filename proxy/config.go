@@ -40,20 +40,10 @@ type Config struct {
 	// are any; 0: 2.5 s.
 	HedgeDelay time.Duration
 
-	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never. Degradations are what else the server may
-	// have to do without.
-	Degraded     func() bool
-	Degradations []Degradation
-
-	// Snapshots keep what the server knows about keys and properties for replicas that start without the database, and restore it at such
-	// a start; nil: there are none. KeepSnapshots has to run.
-	Snapshots *policy.Snapshots
+	Health HealthConfig
 
 	// Anomalies are the events that the notes of affected answers name; nil: translate.KnownAnomalies.
 	Anomalies translate.Anomalies
-
-	// ArchiveAway returns why the object store of the archive is not used, or "" while it is; nil: it always is used.
-	ArchiveAway func() string
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
 	BaseURL   string // at which clients reach the server: http or https, a host and perhaps a path, without a trailing slash
@@ -136,8 +126,8 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		heads:   sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 		hedge:   newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(),
-		sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
-		forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader)), database: storeHealth{ping: c.Store.Ping, now: c.Now},
+		sharing:     newSharing(c.CORSOrigins),
+		forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader)),
 	}
 	metrics := newMetrics(c.Registry, c.Version)
 	s.telemetry = telemetry{now: c.Now, metrics: metrics, tracing: newTracing(c.Tracing, c.BaseURL, s.gate), causes: causeLog{c.Log, metrics.panics}}
@@ -150,9 +140,10 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if s.reference, err = referenceFor(&s.config); err != nil {
 		return nil, err
 	}
-	if err := c.Registry.Register(newReadiness(s)); err != nil {
+	if s.health, err = newHealth(&c, s.gate); err != nil {
 		return nil, err
 	}
+	s.admin = newAdmin(&c, s.health)
 	if s.cache, err = newCache(&c); err != nil { // which would have to be closed if anything failed after it
 		return nil, err
 	}

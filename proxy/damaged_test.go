@@ -45,8 +45,8 @@ func TestSummary200And503WithATornMonth(t *testing.T) {
 
 func TestReady200DegradedWithoutTheObjectStore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { c.ArchiveAway = func() string { return "connection refused" } })
-	status := w.server.status(context.Background())
+	w := newWorld(t, func(c *Config) { c.Health.ArchiveAway = func() string { return "connection refused" } })
+	status := w.server.health.status(context.Background())
 	if status.State != StateDegraded ||
 		status.Reason != "the object store of the archive does not answer, stored history is not served: connection refused" {
 		t.Errorf("%+v", status)

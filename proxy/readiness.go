@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/policy"
 )
 
 // The states of a server. A load balancer should send it requests while it is ready or degraded.
@@ -33,64 +36,102 @@ type Degradation struct {
 	Active func() string // what is missing, for people; empty: nothing is
 }
 
+// HealthConfig says what a Server may have to do without. Every field may be left out.
+type HealthConfig struct {
+	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never.
+	Degraded func() bool
+
+	// ArchiveAway returns why the object store of the archive is not used, or "" while it is; nil: it always is used.
+	ArchiveAway func() string
+
+	// Snapshots keep what the server knows about keys and properties for replicas that start without the database, and restore it at such
+	// a start; nil: there are none. KeepSnapshots has to run.
+	Snapshots *policy.Snapshots
+
+	// Degradations are what else may be missing.
+	Degradations []Degradation
+}
+
+// health knows whether a server can answer requests, and what it has to do without.
+type health struct {
+	database     databaseCheck
+	gate         *policy.Gate
+	snapshots    *policy.Snapshots // nil: there are none
+	degradations []Degradation     // everything that the server may have to do without
+	version      string
+	started      time.Time
+	draining     atomic.Bool
+}
+
+// newHealth returns the health of a server, and exports it as metrics.
+func newHealth(c *Config, gate *policy.Gate) (*health, error) {
+	h := &health{database: databaseCheck{ping: c.Store.Ping, now: c.Now}, gate: gate, snapshots: c.Health.Snapshots,
+		version: c.Version, started: c.Now().UTC()}
+	h.degradations = []Degradation{
+		{"database", h.withoutDatabase},
+		{"snapshot", h.fromSnapshot},
+		{"redis", when(c.Health.Degraded, "Redis is away, budgets are this replica's own share")},
+	}
+	if rows := c.Cache.Rows; rows != nil && rows.Separate() {
+		h.add("redis_cache", when(rows.Away, "the Redis of cached rows is away, this replica shares none"))
+	}
+	if away := c.Health.ArchiveAway; away != nil {
+		h.add("archive", func() string { return withoutArchive(away()) })
+	}
+	h.degradations = append(h.degradations, c.Health.Degradations...)
+	return h, c.Registry.Register(newReadiness(h))
+}
+
+func (h *health) add(reason string, active func() string) {
+	h.degradations = append(h.degradations, Degradation{reason, active})
+}
+
 var errDraining = errors.New("the server is shutting down")
 
 // unready returns the reason why load balancers should send no requests, nil if they should. It fails only when the server can answer
 // no request: without the database, it still answers the keys that it knows.
-func (s *Server) unready(ctx context.Context) error {
-	if s.draining.Load() {
+func (h *health) unready(ctx context.Context) error {
+	if h.draining.Load() {
 		return errDraining
 	}
-	err := s.database.check(ctx)
-	if err == nil || s.gate.KnowsKeys() {
+	err := h.database.check(ctx)
+	if err == nil || h.gate.KnowsKeys() {
 		return nil
 	}
 	err = fmt.Errorf("the database does not answer, and no key is known from the last five minutes: %w", err)
-	if s.config.Snapshots == nil {
+	if h.snapshots == nil {
 		return err
 	}
-	if problem := s.config.Snapshots.Problem(); problem != nil {
+	if problem := h.snapshots.Problem(); problem != nil {
 		err = fmt.Errorf("%w; no snapshot replaces it: %w", err, problem)
 	}
 	return err
 }
 
-func (s *Server) status(ctx context.Context) Status {
-	status := Status{State: StateReady, Version: s.config.Version, StartedAt: s.started}
-	err := s.unready(ctx)
+func (h *health) status(ctx context.Context) Status {
+	status := Status{State: StateReady, Version: h.version, StartedAt: h.started}
+	err := h.unready(ctx)
 	switch {
 	case errors.Is(err, errDraining):
 		status.State, status.Reason = StateDraining, err.Error()
 	case err != nil:
 		status.State, status.Reason = StateUnready, err.Error()
 	default:
-		var reasons []string
-		for _, d := range s.degradations() {
-			if text := d.Active(); text != "" {
-				reasons = append(reasons, text)
-			}
-		}
-		if len(reasons) > 0 {
+		if reasons := h.missing(); len(reasons) > 0 {
 			status.State, status.Reason = StateDegraded, strings.Join(reasons, "; ")
 		}
 	}
 	return status
 }
 
-// degradations returns everything that the server may have to do without.
-func (s *Server) degradations() []Degradation {
-	own := []Degradation{
-		{"database", s.withoutDatabase},
-		{"snapshot", s.fromSnapshot},
-		{"redis", when(s.config.Degraded, "Redis is away, budgets are this replica's own share")},
+// missing returns what the server does without now, for people.
+func (h *health) missing() (reasons []string) {
+	for _, d := range h.degradations {
+		if text := d.Active(); text != "" {
+			reasons = append(reasons, text)
+		}
 	}
-	if rows := s.config.Cache.Rows; rows != nil && rows.Separate() {
-		own = append(own, Degradation{"redis_cache", when(rows.Away, "the Redis of cached rows is away, this replica shares none")})
-	}
-	if s.config.ArchiveAway != nil {
-		own = append(own, Degradation{"archive", s.withoutArchive})
-	}
-	return append(own, s.config.Degradations...)
+	return reasons
 }
 
 // when returns the text while active, which may be nil, reports true.
@@ -103,26 +144,25 @@ func when(active func() bool, text string) func() string {
 	}
 }
 
-func (s *Server) withoutDatabase() string {
-	if s.database.check(context.Background()) == nil {
+func (h *health) withoutDatabase() string {
+	if h.database.check(context.Background()) == nil {
 		return ""
 	}
 	return "the database is away, only keys and properties known from the last five minutes are answered"
 }
 
-func (s *Server) fromSnapshot() string {
-	if s.config.Snapshots == nil {
+func (h *health) fromSnapshot() string {
+	if h.snapshots == nil {
 		return ""
 	}
-	from := s.config.Snapshots.Restored()
+	from := h.snapshots.Restored()
 	if from.IsZero() {
 		return ""
 	}
 	return "started without the database, with what other replicas knew at " + from.UTC().Format(time.TimeOnly) + " UTC"
 }
 
-func (s *Server) withoutArchive() string {
-	why := s.config.ArchiveAway()
+func withoutArchive(why string) string {
 	if why == "" {
 		return ""
 	}
@@ -130,14 +170,14 @@ func (s *Server) withoutArchive() string {
 }
 
 const (
-	// storeCheckTime is how long a check of the database is used, so that probes and scrapes cost it little.
-	storeCheckTime = time.Second
-	// storeCheckTimeout is below the timeouts of probes.
-	storeCheckTimeout = time.Second
+	// databaseCheckTime is how long a check of the database is used, so that probes and scrapes cost it little.
+	databaseCheckTime = time.Second
+	// databaseCheckTimeout is below the timeouts of probes.
+	databaseCheckTimeout = time.Second
 )
 
-// storeHealth checks whether the database answers, on a connection of its own: a full pool does not count as an outage.
-type storeHealth struct {
+// A databaseCheck checks whether the database answers, on a connection of its own: a full pool does not count as an outage.
+type databaseCheck struct {
 	ping func(context.Context) error
 	now  func() time.Time
 
@@ -146,28 +186,28 @@ type storeHealth struct {
 	err       error
 }
 
-func (h *storeHealth) check(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if age := h.now().Sub(h.checkedAt); !h.checkedAt.IsZero() && age >= 0 && age < storeCheckTime {
-		return h.err
+func (d *databaseCheck) check(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if age := d.now().Sub(d.checkedAt); !d.checkedAt.IsZero() && age >= 0 && age < databaseCheckTime {
+		return d.err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeCheckTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseCheckTimeout)
 	defer cancel()
-	h.err = h.ping(ctx)
-	h.checkedAt = h.now()
-	return h.err
+	d.err = d.ping(ctx)
+	d.checkedAt = d.now()
+	return d.err
 }
 
 // readiness exports the state of a server as metrics.
 type readiness struct {
-	server          *Server
+	health          *health
 	ready, degraded *prometheus.Desc
 }
 
-func newReadiness(s *Server) *readiness {
+func newReadiness(h *health) *readiness {
 	return &readiness{
-		server:   s,
+		health:   h,
 		ready:    prometheus.NewDesc("sara_ready", "1 while load balancers should send requests, degraded or not; /readyz then answers 200.", nil, nil),
 		degraded: prometheus.NewDesc("sara_degraded", "1 while the server answers without something, by what is missing.", []string{"reason"}, nil),
 	}
@@ -181,8 +221,8 @@ func (r *readiness) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (r *readiness) Collect(metrics chan<- prometheus.Metric) {
-	metrics <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, one(r.server.unready(context.Background()) == nil))
-	for _, d := range r.server.degradations() {
+	metrics <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, one(r.health.unready(context.Background()) == nil))
+	for _, d := range r.health.degradations {
 		metrics <- prometheus.MustNewConstMetric(r.degraded, prometheus.GaugeValue, one(d.Active() != ""), d.Reason)
 	}
 }

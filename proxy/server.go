@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,13 +60,12 @@ type Server struct {
 	published  *publications
 	sharing    sharing
 	*reference
+	health   *health
+	admin    http.Handler
 	handler  fasthttp.RequestHandler // of a request that has arrived
 	edge     *fasthttp.Server
 	open     *connections.Set
 	sendings *sendings
-	started  time.Time
-	draining atomic.Bool
-	database storeHealth
 	// forwardedBy is the normalized name of the trusted proxy's header; empty: there is no such proxy.
 	forwardedBy  string
 	noticedProxy atomic.Bool // X-Forwarded-For arrived although there is no such proxy
@@ -153,7 +153,7 @@ func (s *Server) closeListener() {
 }
 
 // Drain begins a graceful shutdown: /readyz fails, so that load balancers stop sending requests. Requests are still answered.
-func (s *Server) Drain() { s.draining.Store(true) }
+func (s *Server) Drain() { s.health.draining.Store(true) }
 
 // Shutdown ends a graceful shutdown: it stops accepting and waits for the requests in flight, or until ctx ends. Upstream
 // calls that no request waits for are cancelled.
@@ -187,8 +187,8 @@ func (s *Server) Revalidate() { s.gate.Revalidate() }
 // KeepSnapshots keeps what the server knows about keys and properties for replicas that start without the database, and restores it if
 // this one has started that way, until ctx ends.
 func (s *Server) KeepSnapshots(ctx context.Context) {
-	if s.config.Snapshots != nil {
-		s.config.Snapshots.Keep(ctx, s.gate, time.Tick(policy.SnapshotInterval))
+	if s.health.snapshots != nil {
+		s.health.snapshots.Keep(ctx, s.gate, time.Tick(policy.SnapshotInterval))
 	}
 }
 

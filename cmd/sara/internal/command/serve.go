@@ -136,8 +136,10 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	config := proxy.Config{
-		Store: store, Upstream: gateway, History: history, ArchiveAway: history.Store.Away, Plans: plans, Anomalies: c.AnomaliesFile.List(),
-		Budget: budgets.Budget, Degraded: budgets.Degraded, Degradations: budgets.Degradations, Snapshots: snapshots,
+		Store: store, Upstream: gateway, History: history, Plans: plans, Anomalies: c.AnomaliesFile.List(),
+		Budget: budgets.Budget,
+		Health: proxy.HealthConfig{Degraded: budgets.Degraded, ArchiveAway: history.Store.Away, Snapshots: snapshots,
+			Degradations: budgets.Degradations},
 		Capacity: proxy.Capacity{MemoryLimit: service.MemoryLimit(), OpenFiles: service.OpenFiles(), Slots: slots},
 		Cache:    proxy.CacheConfig{Bytes: c.CacheBytes.Bytes, Rows: budgets.Rows, Keyring: keys}, Profiles: c.Pprof.On,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,

@@ -14,5 +14,5 @@ func NoteClock(ctx context.Context, clock settings.Clock, config *proxy.Config) 
 		return
 	}
 	config.Log.WarnContext(ctx, note)
-	config.Degradations = append(config.Degradations, proxy.Degradation{Reason: "clock", Active: func() string { return note }})
+	config.Health.Degradations = append(config.Health.Degradations, proxy.Degradation{Reason: "clock", Active: func() string { return note }})
 }

@@ -81,7 +81,7 @@ func Register(c *proxy.Config, redis redisconn.Client) (*Metrics, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	m.Refresh(ctx)
-	c.Degradations = append(c.Degradations, proxy.Degradation{Reason: "credentials", Active: m.withoutCredentials})
+	c.Health.Degradations = append(c.Health.Degradations, proxy.Degradation{Reason: "credentials", Active: m.withoutCredentials})
 	return m, errors.Join(err, c.Registry.Register(m))
 }
 
