@@ -205,8 +205,8 @@ func TestAccessLineOfAMemoizedRequest(t *testing.T) {
 					t.Errorf("%s does not say the %s", memoized, member)
 				}
 			}
-			if w.server.memo.Len() != 1 {
-				t.Errorf("%d requests are memoized, want 1", w.server.memo.Len())
+			if w.server.memo.kept.Len() != 1 {
+				t.Errorf("%d requests are memoized, want 1", w.server.memo.kept.Len())
 			}
 		})
 	}

@@ -25,8 +25,8 @@ func TestSummary403Address(t *testing.T) {
 	memoized := func() bool {
 		ctx := w.request(path, "X-Forwarded-For", "192.0.2.7")
 		ctx.Request.Header.Set("Authorization", "Bearer "+w.keys["elsewhere"])
-		f := w.server.readHeader(ctx)
-		return w.server.memoized(ctx, &f) != nil
+		f := w.server.headers.read(ctx)
+		return w.server.memo.find(ctx, &f) != nil
 	}
 	w.await(t, "the memo", func() bool {
 		w.behind("elsewhere", path, "192.0.2.7").ok(t)

@@ -82,7 +82,7 @@ func (s *Server) withShortcuts(next fasthttp.RequestHandler) fasthttp.RequestHan
 		connection := connectionOf(http)
 		c := connection.takeCall()
 		s.begin(c, http)
-		if m := s.memoized(http, &c.header); m != nil {
+		if m := s.memo.find(http, &c.header); m != nil {
 			c.memoized = m
 			s.enter(c, m.route)
 			s.run(c)
@@ -111,7 +111,7 @@ func (s *Server) run(c *call) {
 func (s *Server) conclude(c *call, err error) {
 	failed := c.failureOf(err)
 	if failed != nil {
-		s.sendError(c, failed)
+		s.errors.send(c, failed)
 	}
 	s.telemetry.record(c, failed)
 }
@@ -140,7 +140,7 @@ func (s *Server) newCall(r *route, http *fasthttp.RequestCtx) *call {
 
 // begin makes c the call of a request, whose route is not known yet. Nothing of an earlier request is left in it.
 func (s *Server) begin(c *call, http *fasthttp.RequestCtx) {
-	*c = call{http: http, header: s.readHeader(http), deadline: deadline{at: http.Time().Add(requestTimeout)}, ownID: newRequestID()}
+	*c = call{http: http, header: s.headers.read(http), deadline: deadline{at: http.Time().Add(requestTimeout)}, ownID: newRequestID()}
 	c.started, c.client = c.header.at, c.header.client(http)
 	c.id = unsafe.String(&c.ownID[0], len(c.ownID)) // which does not change until the next request
 	if m, ok := http.UserValue(mcpCall{}).(*message); ok {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/valyala/fasthttp"
 
 	"sara/archive/sqlstore"
 	"sara/policy"
@@ -118,7 +117,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	s := &Server{
-		config: c, fills: fills, largeWork: newLargeWork(c.Capacity.Slots), memo: newMemo(), repeated: newRepeatedErrors(),
+		config: c, fills: fills, largeWork: newLargeWork(c.Capacity.Slots),
 		gate: policy.NewGate(policy.Config{
 			Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 		}),
@@ -126,14 +125,15 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		heads:   sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 		hedge:   newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(),
-		sharing:     newSharing(c.CORSOrigins),
-		forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader)),
+		sharing: newSharing(c.CORSOrigins),
+		headers: newHeaderReader(&c), errors: newErrorAnswers(c.DocsURL),
 	}
 	metrics := newMetrics(c.Registry, c.Version)
 	s.telemetry = telemetry{now: c.Now, metrics: metrics, tracing: newTracing(c.Tracing, c.BaseURL, s.gate), causes: causeLog{c.Log, metrics.panics}}
 	if s.calendar, err = translate.NewCalendar(); err != nil {
 		return nil, err
 	}
+	s.memo = newMemo(s.gate, s.calendar, c.AccessLog.Format)
 	if s.portfolios, err = c.Capacity.newPortfolioBudget(); err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ const refusalRetry = 2 * time.Second
 func (s *Server) refusalOfConnection(id string) []byte {
 	http := new(fasthttp.RequestCtx)
 	c := &call{id: id, route: &route{Path: "refused"}, started: s.config.Now(), http: http}
-	s.sendError(c, &apiError{code: codeServiceUnavailable, retryAfter: refusalRetry,
+	s.errors.send(c, &apiError{code: codeServiceUnavailable, retryAfter: refusalRetry,
 		message: "too many connections are open: close those that are idle, or use fewer"})
 	http.Response.SetConnectionClose()
 	http.Response.Header.SetServer(serverName)

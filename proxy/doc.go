@@ -10,8 +10,8 @@
 //     connection is refused outside the accept loop (proxy/connections/refusal.go, Listener.refuse). Read and write deadlines bound slow
 //     clients (slowloris).
 //  2. The HTTP server (server.go, Server.newEdge) calls the middleware: it refuses unknown versions of HTTP (call.go, Server.withHTTP1), adds
-//     the headers of CORS (cors.go, Server.withCORS), and reads the header fields that sara uses (requestheader.go, Server.readHeader). Then
-//     it looks the request up in the memo of admitted requests (memo.go, Server.memoized). If there is a valid entry, steps 3, 5 and 6
+//     the headers of CORS (cors.go, Server.withCORS), and reads the header fields that sara uses (requestheader.go, headerReader.read). Then
+//     it looks the request up in the memo of admitted requests (memo.go, memo.find). If there is a valid entry, steps 3, 5 and 6
 //     are skipped. A request whose key the gate can refuse without waiting is answered here (endpoints.go, Server.refuseAtOnce;
 //     policy/authenticate.go, Gate.RefuseAtOnce). So are requests for the API reference (pages.go, Server.withPages).
 //  3. The router finds the row of the route table (routes.go, table).
@@ -44,7 +44,7 @@
 //     longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too
 //     (proxy/media/accept.go, Acceptance.Format; rendition.go, Server.render; package tabular). The answer is sent (response.go,
-//     Server.send), or the error (erroranswer.go, Server.sendError). Metrics, trace and access log record it (telemetry.go, telemetry.record).
+//     Server.send), or the error (erroranswer.go, errorAnswers.send). Metrics, trace and access log record it (telemetry.go, telemetry.record).
 //
 // # Other answers
 //

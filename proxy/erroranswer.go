@@ -44,8 +44,14 @@ type repeatedError struct {
 	before, after []byte // the body around the id of the request
 }
 
-func newRepeatedErrors() *lru.Cache[errorForm, *repeatedError] {
-	return lru.New[errorForm](lru.Config[*repeatedError]{Weight: maxRepeatedErrors})
+// errorAnswers answer requests with errors. They are safe for concurrent use.
+type errorAnswers struct {
+	docsURL  string
+	repeated *lru.Cache[errorForm, *repeatedError]
+}
+
+func newErrorAnswers(docsURL string) *errorAnswers {
+	return &errorAnswers{docsURL, lru.New[errorForm](lru.Config[*repeatedError]{Weight: maxRepeatedErrors})}
 }
 
 // repeatable returns the answer that was just written, for further requests.
@@ -66,25 +72,25 @@ func (c *call) repeat(r *repeatedError) {
 	response.SetBodyRaw(append(body, r.after...))
 }
 
-// sendError answers a request with an error.
-func (s *Server) sendError(c *call, e *apiError) {
+// send answers a request with an error.
+func (a *errorAnswers) send(c *call, e *apiError) {
 	form := c.formOf(e)
 	if !form.isRepeated() {
-		s.writeError(c, e, &form)
+		a.write(c, e, &form)
 		return
 	}
-	if kept, ok := s.repeated.Get(form); ok {
+	if kept, ok := a.repeated.Get(form); ok {
 		c.repeat(kept)
 		return
 	}
-	s.writeError(c, e, &form)
-	s.repeated.Put(form, c.repeatable())
+	a.write(c, e, &form)
+	a.repeated.Put(form, c.repeatable())
 }
 
-// writeError writes the answer with an error piece by piece.
-func (s *Server) writeError(c *call, e *apiError, form *errorForm) {
+// write writes the answer with an error piece by piece.
+func (a *errorAnswers) write(c *call, e *apiError, form *errorForm) {
 	header := &c.http.Response.Header
-	s.setHeaders(c, cacheBypass, noStore, form.allowance)
+	c.setHeaders(cacheBypass, noStore, form.allowance)
 	c.http.SetStatusCode(form.status)
 	switch form.status {
 	case fasthttp.StatusUnauthorized:
@@ -95,5 +101,5 @@ func (s *Server) writeError(c *call, e *apiError, form *errorForm) {
 	if form.retryAfter > 0 {
 		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(form.retryAfter, 10))
 	}
-	c.http.Response.SetBodyRaw(appendError(c.scratch[:0], e, c.id, s.config.DocsURL)) // most fit
+	c.http.Response.SetBodyRaw(appendError(c.scratch[:0], e, c.id, a.docsURL)) // most fit
 }

@@ -28,7 +28,7 @@ func TestRepeatedErrorsAreWhatIsWritten(t *testing.T) {
 		_, afterDate, _ := strings.Cut(text, "Content-Type")
 		return strings.ReplaceAll(afterDate, id, "<id>")
 	}
-	repeated := w.server.repeated
+	repeated := w.server.errors
 	seen := map[string]bool{}
 	for _, wait := range []time.Duration{0, 300 * time.Millisecond, time.Second, time.Second, time.Minute, time.Hour} {
 		w.advance(wait)
@@ -41,9 +41,9 @@ func TestRepeatedErrorsAreWhatIsWritten(t *testing.T) {
 			{"/v1/me", "Authorization", "nonsense"}, {"/v1/me", "Authorization", "Bearer " + unknown},
 			{w.path("main", "/queries"), "Authorization", "Bearer " + unknown},
 		} {
-			w.server.repeated = newRepeatedErrors()
+			w.server.errors = newErrorAnswers(w.server.errors.docsURL)
 			want := answer(request[0], request[1:]...)
-			w.server.repeated = repeated
+			w.server.errors = repeated
 			for range 2 {
 				if got := answer(request[0], request[1:]...); got != want {
 					t.Errorf("%q is answered\n%s\nwant\n%s", request, got, want)

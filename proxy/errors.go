@@ -188,7 +188,7 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
 	c := s.newCall(&route{Path: pathMalformed}, http)
-	s.sendError(c, e)
+	s.errors.send(c, e)
 	s.share(http)
 	s.telemetry.record(c, e)
 }

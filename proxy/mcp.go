@@ -172,8 +172,8 @@ func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCt
 	header.SetRequestURI(target)
 	header.SetHost(m.host)
 	header.Set(fasthttp.HeaderAuthorization, m.authorization)
-	if s.forwardedBy != "" {
-		header.Set(s.forwardedBy, m.forwarded)
+	if by := s.headers.forwardedBy; by != "" {
+		header.Set(by, m.forwarded)
 	}
 	s.telemetry.tracing.inject(ctx, header)
 }

@@ -38,9 +38,16 @@ const (
 	usualTenant    = 160     // bytes of a tenant in the access log, with ids of the usual length
 )
 
-// newMemo returns a memo, which keeps admitted requests whose answer was found in memory or in Redis.
-func newMemo() *lru.Cache[memoKey, *admittedRequest] {
-	return lru.New[memoKey](lru.Config[*admittedRequest]{Weight: maxMemoEntries})
+// A memo keeps admitted requests whose answer was found in memory or in Redis. It is safe for concurrent use.
+type memo struct {
+	gate     *policy.Gate
+	calendar translate.Calendar
+	format   AccessFormat // of the access log
+	kept     *lru.Cache[memoKey, *admittedRequest]
+}
+
+func newMemo(gate *policy.Gate, calendar translate.Calendar, format AccessFormat) *memo {
+	return &memo{gate, calendar, format, lru.New[memoKey](lru.Config[*admittedRequest]{Weight: maxMemoEntries})}
 }
 
 // memoKeyOf returns the key of a request, whose URI shares the request's bytes. ok is false unless it is a GET with exactly one
@@ -53,34 +60,34 @@ func memoKeyOf(http *fasthttp.RequestCtx, h *requestHeader) (key memoKey, ok boo
 	return memoKey{h.keyHash, unsafe.String(unsafe.SliceData(uri), len(uri))}, true
 }
 
-// memoized returns the memo's entry for a request, nil if it has none or if the entry is no longer valid: an account, key or
-// property has changed, or a new day moved the anchor.
-func (s *Server) memoized(http *fasthttp.RequestCtx, h *requestHeader) *admittedRequest {
+// find returns the entry for a request, nil if there is none or if it is no longer valid: an account, key or property has changed, or a new
+// day moved the anchor.
+func (m *memo) find(http *fasthttp.RequestCtx, h *requestHeader) *admittedRequest {
 	key, ok := memoKeyOf(http, h)
 	if !ok {
 		return nil
 	}
-	m, _ := s.memo.Get(key)
-	if m == nil || !s.gate.StillValid(m.grant, h.at) || m.window.Anchor != s.calendar.Anchor(h.at) {
+	found, _ := m.kept.Get(key)
+	if found == nil || !m.gate.StillValid(found.grant, h.at) || found.window.Anchor != m.calendar.Anchor(h.at) {
 		return nil
 	}
-	return m
+	return found
 }
 
-// memoize keeps an admitted request. Requests with brand or page group filters are left out, because the gate does not notice
+// keep keeps an admitted request. Requests with brand or page group filters are left out, because the gate does not notice
 // when those are reconfigured.
-func (s *Server) memoize(q *reportRequest) {
+func (m *memo) keep(q *reportRequest) {
 	c := q.call
 	key, ok := memoKeyOf(c.http, &c.header)
 	if !ok || translate.UsesSegments(c.params.Filters) {
 		return
 	}
-	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: c.params,
+	admitted := &admittedRequest{route: c.route, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: c.params,
 		property: c.property, request: *q}
 	text := append(make([]byte, 0, len(q.key)+usualTenant), q.key...)
-	m.request.key = slices.Clip(text)
-	m.request.call = nil // whose memory is reused
-	m.logged = s.telemetry.access.config.Format.appendTenant(text[len(text):], m.grant, m.property)
+	admitted.request.key = slices.Clip(text)
+	admitted.request.call = nil // whose memory is reused
+	admitted.logged = m.format.appendTenant(text[len(text):], admitted.grant, admitted.property)
 	key.uri = strings.Clone(key.uri)
-	s.memo.Put(key, m)
+	m.kept.Put(key, admitted)
 }

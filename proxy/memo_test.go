@@ -30,8 +30,8 @@ func (w *world) again(t *testing.T, key, path string) (r response) {
 func (w *world) remembers(key, path string) bool {
 	ctx := w.request(path)
 	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys[key])
-	f := w.server.readHeader(ctx)
-	return w.server.memoized(ctx, &f) != nil
+	f := w.server.headers.read(ctx)
+	return w.server.memo.find(ctx, &f) != nil
 }
 
 // A request is memoized once its answer was found, in Redis or in memory, but not when it has called the upstream: it may be the only one
@@ -185,8 +185,8 @@ func TestQueries200MemoizedUsesItsCallAgain(t *testing.T) {
 	if first.body.head != nil || first.memoized != nil || first.params != nil || first.property != nil || first.grant != nil {
 		t.Errorf("after its answer, a call refers to %+v", first)
 	}
-	header := w.server.readHeader(ctx)
-	if m := w.server.memoized(ctx, &header); m.request.call != nil {
+	header := w.server.headers.read(ctx)
+	if m := w.server.memo.find(ctx, &header); m.request.call != nil {
 		t.Error("the memo refers to the call that it was made from")
 	}
 	w.clock.Add(int64(freshAtAnchor))

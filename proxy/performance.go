@@ -42,7 +42,7 @@ func serve(report translate.Report) handler {
 		q := c.canonical(report, conditions)
 		r, err := s.answerReport(ctx, &q)
 		if err == nil && r.cacheStatus == cacheHit {
-			s.memoize(&q)
+			s.memo.keep(&q)
 		}
 		return r, err
 	}

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"log/slog"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -27,8 +29,22 @@ type requestHeader struct {
 	format         media.Format // that the client prefers, if the answer has rows
 }
 
-func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
-	h := requestHeader{at: s.config.Now()}
+// A headerReader reads the header of requests.
+type headerReader struct {
+	now func() time.Time
+	log *slog.Logger
+
+	// forwardedBy is the normalized name of the trusted proxy's header; empty: there is no such proxy.
+	forwardedBy  string
+	noticedProxy atomic.Bool // X-Forwarded-For arrived although there is no such proxy
+}
+
+func newHeaderReader(c *Config) *headerReader {
+	return &headerReader{now: c.Now, log: c.Log, forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))}
+}
+
+func (r *headerReader) read(http *fasthttp.RequestCtx) requestHeader {
+	h := requestHeader{at: r.now()}
 	var accepted media.Acceptance
 	for name, line := range http.Request.Header.All() {
 		switch string(name) {
@@ -44,9 +60,9 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 		case fasthttp.HeaderAccept:
 			accepted.Read(line)
 		case fasthttp.HeaderXForwardedFor:
-			s.noticeProxy()
+			r.noticeProxy()
 		}
-		if s.forwardedBy != "" && string(name) == s.forwardedBy {
+		if r.forwardedBy != "" && string(name) == r.forwardedBy {
 			h.forwarded = line
 		}
 	}
@@ -56,9 +72,9 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 }
 
 // noticeProxy warns once of a proxy in front that is not configured: all of its clients share one address.
-func (s *Server) noticeProxy() {
-	if s.forwardedBy == "" && !s.noticedProxy.Load() && s.noticedProxy.CompareAndSwap(false, true) {
-		s.config.Log.Warn("a request came through a proxy: set SARA_TRUSTED_PROXY_HEADER to the header in which it sends the client's address, " +
+func (r *headerReader) noticeProxy() {
+	if r.forwardedBy == "" && !r.noticedProxy.Load() && r.noticedProxy.CompareAndSwap(false, true) {
+		r.log.Warn("a request came through a proxy: set SARA_TRUSTED_PROXY_HEADER to the header in which it sends the client's address, " +
 			"or all clients behind it share the limits of one address")
 	}
 }

@@ -52,7 +52,7 @@ func (s *Server) send(c *call, r reply) {
 		c.writeBody(r)
 		s.holdBody(c)
 	}
-	s.setHeaders(c, r.cacheStatus, r.maxAge, c.allowance())
+	c.setHeaders(r.cacheStatus, r.maxAge, c.allowance())
 	setHeader(&response.Header, "Etag", tag)
 	if r.format != media.JSON {
 		c.setFormat(r)
@@ -132,7 +132,7 @@ const (
 
 // setHeaders sets the headers of every answer of the API. Shared caches must not keep answers: another key gets another answer at the
 // same URL, and an error may end at any moment. Only routes that need no key are public.
-func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int, left allowance) {
+func (c *call) setHeaders(cacheStatus string, maxAge int, left allowance) {
 	header := c.commonHeader()
 	header.SetContentType(media.JSON.ContentType())
 	setHeader(header, "X-Cache", cacheStatus)

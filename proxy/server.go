@@ -6,14 +6,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
-	"sara/policy/lru"
 	"sara/proxy/cache"
 	"sara/proxy/connections"
 	"sara/proxy/fillbudget"
@@ -46,9 +44,10 @@ type Server struct {
 	calendar   translate.Calendar
 	gate       *policy.Gate
 	telemetry  telemetry
-	memo       *lru.Cache[memoKey, *admittedRequest]
+	memo       *memo
 	endpoints  endpoints
-	repeated   *lru.Cache[errorForm, *repeatedError]
+	errors     *errorAnswers
+	headers    *headerReader
 	cache      *cache.Cache
 	fills      *fillbudget.Budget // bounds the memory of upstream answers in flight
 	portfolios *fillbudget.Budget // bounds the memory of portfolios that are being made
@@ -66,9 +65,6 @@ type Server struct {
 	edge     *fasthttp.Server
 	open     *connections.Set
 	sendings *sendings
-	// forwardedBy is the normalized name of the trusted proxy's header; empty: there is no such proxy.
-	forwardedBy  string
-	noticedProxy atomic.Bool // X-Forwarded-For arrived although there is no such proxy
 
 	listening sync.Mutex   // guards the following fields
 	listener  net.Listener // of Serve
