@@ -36,7 +36,7 @@ type workspace struct {
 }
 
 // serveAccount answers /v1/me. The usage includes this request.
-func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
+func serveAccount(_ *Server, _ context.Context, c *call) (reply, error) {
 	key, plan := c.grant.Key, c.grant.Plan
 	var me account
 	me.Key.ID = key.ID

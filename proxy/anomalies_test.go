@@ -11,7 +11,7 @@ import (
 )
 
 // builtInAnomalies is the default of a server; other worlds know of no anomaly, so that notes of other things are alone.
-func builtInAnomalies(c *Config) { c.Anomalies = nil }
+func builtInAnomalies(c *Config) { c.Reports.Anomalies = nil }
 
 func TestAnomalies200(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestAnomalies200Replaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, func(c *Config) { c.Anomalies = list })
+	w := newWorld(t, func(c *Config) { c.Reports.Anomalies = list })
 	rows := w.get("pro", "/v1/anomalies").ok(t).rows()
 	if len(rows) != 1 || rows[0].(map[string]any)["end_date"] != nil || rows[0].(map[string]any)["kind"] != "step" {
 		t.Errorf("the anomalies %v", rows)
@@ -116,7 +116,7 @@ func TestAnomalies200Replaced(t *testing.T) {
 	if notes := w.get("pro", w.path("main", "/summary")).ok(t).meta()["notes"].([]any); !slices.Contains(notes, any("own: Other. (since 2026-11-01)")) {
 		t.Errorf("the notes %v", notes)
 	}
-	other := w.replica(func(c *Config) { c.Anomalies = translate.Anomalies{} })
+	other := w.replica(func(c *Config) { c.Reports.Anomalies = translate.Anomalies{} })
 	if r := other.get("pro", "/v1/anomalies").ok(t); len(r.rows()) != 0 {
 		t.Errorf("an empty list answers %s", r.body)
 	}

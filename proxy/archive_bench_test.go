@@ -37,7 +37,7 @@ func BenchmarkQueriesHybrid(b *testing.B) {
 // newArchiveWorld has a property with archived days in memory, before the live ones, which have 400 queries.
 func newArchiveWorld(tb testing.TB, archived int) (w *world, live translate.Date) {
 	history, keeping := kept(tb)
-	w = newWorld(tb, keeping, limited(unlimited), func(c *Config) { c.Anomalies, c.Cache.Bytes = translate.KnownAnomalies(), 8<<20 })
+	w = newWorld(tb, keeping, limited(unlimited), func(c *Config) { c.Reports.Anomalies, c.Cache.Bytes = translate.KnownAnomalies(), 8<<20 })
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, upstreamRows(400)) })
 	live = *dateOf(tb, liveFrom)
 	random := rand.New(rand.NewPCG(1, 2))

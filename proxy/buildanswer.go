@@ -31,7 +31,7 @@ func (q *reportRequest) cacheStatus(fetches []translate.Fetch, found []cache.Fou
 }
 
 // buildAnswer builds the answer from its material, and keeps its bytes in memory.
-func (s *Server) buildAnswer(ctx context.Context, m *material, status string) (reply, error) {
+func (s *reportServer) buildAnswer(ctx context.Context, m *material, status string) (reply, error) {
 	entries := m.appendEntries(make([]*cache.Entry, 0, 2)) // on the stack
 	if m.isFromMemory() {
 		// The rows have not changed since the answer was built, so its bytes can be sent again.
@@ -60,13 +60,13 @@ func (s *Server) buildAnswer(ctx context.Context, m *material, status string) (r
 	s.keepAnswer(m, origin, answer)
 	r := m.reply(answer, status)
 	if size.isLarge() {
-		_, err = s.inForm(m.call, r) // in the same turn: answers that wait for another one would take up memory
+		_, err = s.forms.inForm(m.call, r) // in the same turn: answers that wait for another one would take up memory
 	}
 	return r, err
 }
 
 // origin returns where the rows of an answer come from, and everything that it says about its days.
-func (s *Server) origin(ctx context.Context, m *material, rows []*translate.Rows) (translate.Origin, error) {
+func (s *reportServer) origin(ctx context.Context, m *material, rows []*translate.Rows) (translate.Origin, error) {
 	begins, err := s.findBeginning(ctx, m, rows)
 	if err != nil {
 		return translate.Origin{}, err
@@ -84,7 +84,7 @@ func (s *Server) origin(ctx context.Context, m *material, rows []*translate.Rows
 }
 
 // keepAnswer keeps a new answer in memory, and records what it depends on besides its rows.
-func (s *Server) keepAnswer(m *material, origin translate.Origin, answer *cache.Answer) {
+func (s *reportServer) keepAnswer(m *material, origin translate.Origin, answer *cache.Answer) {
 	c := m.call
 	answer.RestOn(m.basis, c.started)
 	if origin.Gaps.Unclear != 0 {
@@ -101,7 +101,7 @@ const usualHead = 16 << 10
 
 // writeHead writes the head of an answer. Its length is not known in advance, and the cache must not keep unused capacity: so most heads are
 // written into a reused buffer, and then copied.
-func (s *Server) writeHead(m *material, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
+func (s *reportServer) writeHead(m *material, rows []*translate.Rows, origin translate.Origin) (translate.Head, error) {
 	buffer := s.heads.Get().(*[]byte)
 	defer s.heads.Put(buffer)
 	head, err := m.report.AppendHead((*buffer)[:0], m.call.params, m.fetches, rows, origin)
@@ -113,7 +113,7 @@ func (s *Server) writeHead(m *material, rows []*translate.Rows, origin translate
 }
 
 // mergeRows sets in rows those of each fetch, from the archive and from the upstream.
-func (s *Server) mergeRows(rows []*translate.Rows, m *material) {
+func (s *reportServer) mergeRows(rows []*translate.Rows, m *material) {
 	c := m.call
 	for i, f := range m.found {
 		archived, first := m.archive.parts[i], m.report.FirstRows(c.params, m.fetches[i])
@@ -132,7 +132,7 @@ func (s *Server) mergeRows(rows []*translate.Rows, m *material) {
 }
 
 // merge adds up rows of different days, as translate.Merger.Merge does.
-func (s *Server) merge(by translate.Dimension, first int, parts ...translate.Part) *translate.Rows {
+func (s *reportServer) merge(by translate.Dimension, first int, parts ...translate.Part) *translate.Rows {
 	m, _ := s.mergers.Get().(*translate.Merger)
 	defer s.mergers.Put(m)
 	return m.Merge(by, first, parts...)
@@ -141,7 +141,7 @@ func (s *Server) merge(by translate.Dimension, first int, parts ...translate.Par
 // findBeginning returns the first day with figures, if the answer has to say it (0: it has not): also for a summary, timeseries or movers
 // whose first day is archived as one without traffic. The archive has such days from before the beginning of a site that was young when it was
 // collected: they are zeros, and the answer says so, like that of the live ones.
-func (s *Server) findBeginning(ctx context.Context, m *material, rows []*translate.Rows) (translate.Date, error) {
+func (s *reportServer) findBeginning(ctx context.Context, m *material, rows []*translate.Rows) (translate.Date, error) {
 	byDate := m.report.By() == translate.ByDate
 	if m.begins != 0 || m.archive.last == nil || !byDate && !m.report.NeedsDays() {
 		return m.begins, nil

@@ -183,7 +183,7 @@ func (s *Server) respond(ctx context.Context, c *call) (err error) {
 	defer panics.Recover(&err)
 	r, err := s.answer(ctx, c)
 	if err == nil {
-		r, err = s.finish(ctx, c, r)
+		r, err = s.reports.forms.finish(ctx, c, r)
 	}
 	if err == nil {
 		s.send(c, r)
@@ -230,7 +230,7 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	c.window, c.windowEnds, c.params, c.property = m.window, m.windowEnds, m.params, m.property
 	q := m.request
 	q.call = c
-	return s.answerReport(ctx, &q)
+	return s.reports.answerReport(ctx, &q)
 }
 
 // request is what the gate decides on.

@@ -28,7 +28,7 @@ func keptIn(t testing.TB, location string) (*archive.History, func(*Config)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return history, func(c *Config) { c.History = history }
+	return history, func(c *Config) { c.Reports.History = history }
 }
 
 // elder is an oracle that still has the days that the upstream no longer keeps.

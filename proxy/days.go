@@ -25,7 +25,7 @@ type knownDays struct {
 
 // knownDays returns what a cached copy of the property's daily series shows. A copy is up to a day old, so it may have yesterday's window. With
 // shared, knownDays looks into Redis too.
-func (s *Server) knownDays(ctx context.Context, c *call, shared bool) knownDays {
+func (s *reportServer) knownDays(ctx context.Context, c *call, shared bool) knownDays {
 	yesterday := translate.NewWindow(c.window.Anchor-1, c.grant.Plan.RetentionMonths)
 	entry, series := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window), seriesOf(c.property, yesterday))
 	if entry == nil {
@@ -41,7 +41,7 @@ func (q *reportRequest) usesCopy() bool {
 
 // lookUpDays looks up the known days before the report is planned. Movers look into Redis too, because their queries depend on the days;
 // for other reports, Redis returns the copy together with their rows.
-func (s *Server) lookUpDays(ctx context.Context, q *reportRequest, past *lessons) knownDays {
+func (s *reportServer) lookUpDays(ctx context.Context, q *reportRequest, past *lessons) knownDays {
 	if !q.usesCopy() {
 		return knownDays{}
 	}
@@ -62,7 +62,7 @@ func (q *reportRequest) mayLackDays(known knownDays) bool {
 }
 
 // readSeries reads the property's daily series into memory, and waits no longer than a hedged request does: a call that has begun continues.
-func (s *Server) readSeries(ctx context.Context, q *reportRequest, past *lessons) error {
+func (s *reportServer) readSeries(ctx context.Context, q *reportRequest, past *lessons) error {
 	query := seriesOf(q.call.property, q.call.window)
 	series, fetches := *q, []translate.Fetch{{Upstream: &query}}
 	series.conditions = nil
@@ -76,7 +76,7 @@ func (s *Server) readSeries(ctx context.Context, q *reportRequest, past *lessons
 // clarify reads the property's daily series for a filtered one that ends in days without figures, unless a copy or a grid covers them: zeros
 // would say that nothing happened on days that the upstream may not have published. A filter that matches nothing on other days is not worth
 // a call. clarify returns the first of the days that stay unclear, also because the series fails or is late; 0: there are none.
-func (s *Server) clarify(ctx context.Context, m *material, past *lessons) translate.Date {
+func (s *reportServer) clarify(ctx context.Context, m *material, past *lessons) translate.Date {
 	unclear, likely := s.unclearFrom(ctx, m)
 	if unclear == 0 || likely && s.readSeries(ctx, &m.reportRequest, past) == nil {
 		return 0
@@ -86,7 +86,7 @@ func (s *Server) clarify(ctx context.Context, m *material, past *lessons) transl
 
 // unclearFrom returns the first of the last days of a filtered series that nothing at hand explains (0: none), and whether they are likely to
 // lack traffic that is not published.
-func (s *Server) unclearFrom(ctx context.Context, m *material) (from translate.Date, likely bool) {
+func (s *reportServer) unclearFrom(ctx context.Context, m *material) (from translate.Date, likely bool) {
 	entry := m.firstEntry()
 	if entry == nil || !m.usesCopy() || m.report.By() != translate.ByDate || m.fetches[0].ReadsGrid() {
 		return 0, false

@@ -23,32 +23,32 @@
 //     (policy/property.go, Gate.Property).
 //  6. The handler runs. For a report it builds the canonical form and the cache key of the request (performance.go, serve).
 //  7. A hit: the answer is in memory and fresh (proxy/cache/answer.go, Cache.Answer).
-//  8. A miss: a cached copy of the property's daily series shows which days are known (days.go, Server.lookUpDays;
-//     proxy/cache/copy.go, Cache.AtHand), and a plan says what to fetch (plan.go, Server.newPlan; translate/report.go, Report.Plan). Days that
-//     Search Console no longer has come from the archive (fromarchive.go, Server.readArchive; archive/read.go, History.Read), all others through
-//     the cache (upstreamread.go, Server.readUpstream; proxy/cache/look.go, Cache.Look). The goroutine of the request reads Redis and waits for
-//     the fill. If stored figures may answer first (step 10), another goroutine waits for the fill (upstreamread.go, upstreamRead.begin). The
-//     cache coalesces concurrent requests for the same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
+//  8. A miss: a cached copy of the property's daily series shows which days are known (days.go, reportServer.lookUpDays;
+//     proxy/cache/copy.go, Cache.AtHand), and a plan says what to fetch (plan.go, reportServer.newPlan; translate/report.go,
+//     Report.Plan). Days that Search Console no longer has come from the archive (fromarchive.go, reportServer.readArchive;
+//     archive/read.go, History.Read), all others through the cache (upstreamread.go, reportServer.readUpstream; proxy/cache/look.go,
+//     Cache.Look). The goroutine of the request reads Redis and waits for the fill. If stored figures may answer first (step 10), another
+//     goroutine waits for the fill (upstreamread.go, upstreamRead.begin). The cache coalesces concurrent requests for the same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
 //  9. If the table is expected to be small, the fill asks for all of its rows (tablesizes.go, tableSizes.enlarged). It waits for its share
 //     of the memory, and fails if that does not become free in time (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go,
 //     Budget.Acquire). If a newer copy of the daily series shows other days as published, the request is planned again
-//     (plan.go, Server.checkPlan). The fill goes through the gateway (fills.go, fill.ask; proxy/upstream/gateway.go,
+//     (plan.go, reportServer.checkPlan). The fill goes through the gateway (fills.go, fill.ask; proxy/upstream/gateway.go,
 //     Gateway.ChargedQuery), which refuses at once while a circuit breaker of the property, its connection or the whole upstream is open
 //     (proxy/upstream/circuits.go, circuits.allow), charges the live call (fromupstream.go, liveCallReservation.Take), and calls Search
 //     Console (proxy/upstream/client.go, client.query). The rows are parsed while the body arrives (proxy/upstream/replybody.go,
 //     replyBody.Read; translate/reader.go, RowsReader.Read). Work on megabytes uses at most half of the cores
 //     (proxy/cpubound/cpubound.go, Slots.Acquire).
 //  10. The answer is built from its material (material.go): the rows, or those of a grid of days (translate/grid.go, Fetch.Read;
-//     translate/report.go, Report.AppendHead). It is kept in memory (buildanswer.go, Server.buildAnswer). If the upstream failed,
-//     stale copies or the archive answer instead, with the reason (stale.go, Server.fallBack). They also answer if the upstream takes
-//     longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
+//     translate/report.go, Report.AppendHead). It is kept in memory (buildanswer.go, reportServer.buildAnswer). If the upstream failed,
+//     stale copies or the archive answer instead, with the reason (stale.go, reportServer.fallBack). They also answer if the upstream takes
+//     longer than usual (hedge.go, hedge.delay; upstreamread.go, reportServer.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too
-//     (proxy/media/accept.go, Acceptance.Format; rendition.go, Server.render; package tabular). The answer is sent (response.go,
+//     (proxy/media/accept.go, Acceptance.Format; rendition.go, forms.render; package tabular). The answer is sent (response.go,
 //     Server.send), or the error (erroranswer.go, errorAnswers.send). Metrics, trace and access log record it (telemetry.go, telemetry.record).
 //
 // # Other answers
 //
-// A portfolio has the summaries of all properties of a key; each takes steps 7 to 10 (portfolio.go, Server.servePortfolio).
+// A portfolio has the summaries of all properties of a key; each takes steps 7 to 10 (portfolio.go, portfolioServer.serve).
 //
 // Accounts, properties and what is configured for them come from the store (account.go and properties.go), as do the results of
 // the last URL inspections (indexing.go). The route table also defines the scopes and the OpenAPI document (openapi.go); a second

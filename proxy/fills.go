@@ -25,20 +25,20 @@ var errGridFull = errors.New("a grid has as many rows as one call returns: some 
 
 // A fill is one upstream call of a request, which takes memory from the budget of fills. It may outlive the request.
 type fill struct {
-	server *Server
-	call   *call
-	query  translate.Query
-	fetch  *translate.Fetch
-	calls  *liveCallReservation
-	grant  *fillbudget.Grant
-	waits  atomic.Bool // for its memory
+	reports *reportServer
+	call    *call
+	query   translate.Query
+	fetch   *translate.Fetch
+	calls   *liveCallReservation
+	grant   *fillbudget.Grant
+	waits   atomic.Bool // for its memory
 
 	cooldown cache.Along // of the property's site
 }
 
 // setFill sets the fill of a fetch, which may get more rows than its query asks for.
-func (s *Server) setFill(f *fill, c *call, fetch *translate.Fetch, calls *liveCallReservation) {
-	f.server, f.call, f.query, f.fetch, f.calls = s, c, *fetch.Upstream, fetch, calls
+func (s *reportServer) setFill(f *fill, c *call, fetch *translate.Fetch, calls *liveCallReservation) {
+	f.reports, f.call, f.query, f.fetch, f.calls = s, c, *fetch.Upstream, fetch, calls
 	f.cooldown.Key = s.config.Upstream.CooldownKey(f.query.Site)
 }
 
@@ -49,10 +49,10 @@ func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 	defer span.End()
 	f.waits.Store(true)
 	defer f.waits.Store(false)
-	f.query = f.server.tables.enlarged(f.call.property.ID, f.query)
+	f.query = f.reports.tables.enlarged(f.call.property.ID, f.query)
 	key := f.call.grant.Key
 	claim := fillbudget.Claim{Account: key.AccountID, Key: key.ID, Request: f.call.id, Bytes: f.query.MaxBody() + fillOverhead}
-	if f.grant, err = f.server.fills.Acquire(ctx, claim); err != nil {
+	if f.grant, err = f.reports.fills.Acquire(ctx, claim); err != nil {
 		return nil, err
 	}
 	return f.grant.Release, nil
@@ -61,7 +61,7 @@ func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 // run calls the upstream, and keeps no more memory reserved than the rows take.
 func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
 	defer panics.Recover(&err)
-	if err := f.server.checkPlan(ctx, f.call, f.fetch); err != nil {
+	if err := f.reports.checkPlan(ctx, f.call, f.fetch); err != nil {
 		return nil, err
 	}
 	rows, err = f.ask(ctx)
@@ -71,7 +71,7 @@ func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
 	case f.query.IsFull(rows.Len()):
 		return nil, errGridFull
 	}
-	f.server.tables.learn(f.call.property.ID, f.query, rows.Len())
+	f.reports.tables.learn(f.call.property.ID, f.query, rows.Len())
 	f.grant.Shrink(int64(rows.Size()) + fillOverhead)
 	return rows, nil
 }
@@ -80,13 +80,13 @@ func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
 // reused after the request.
 func (f *fill) ask(ctx context.Context) (rows *translate.Rows, err error) {
 	var begun time.Time
-	rows, err = f.server.config.Upstream.ChargedQuery(ctx, f.target(), f.query, func(ctx context.Context) error {
+	rows, err = f.reports.config.Upstream.ChargedQuery(ctx, f.target(), f.query, func(ctx context.Context) error {
 		err := f.calls.Take(ctx)
 		begun = time.Now()
 		return err
 	})
 	if err == nil {
-		f.server.hedge.observe(f.call.property.ID, time.Since(begun))
+		f.reports.hedge.observe(f.call.property.ID, time.Since(begun))
 	}
 	if _, ok := errors.AsType[*upstream.CredentialsError](err); ok {
 		return nil, credentialsFailure(err)

@@ -279,7 +279,7 @@ func TestQueries200FormatsNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, func(c *Config) { c.Anomalies = list })
+	w := newWorld(t, func(c *Config) { c.Reports.Anomalies = list })
 	path := w.path("main", "/pages")
 	answer, asCSV := w.get("pro", path).ok(t), w.in(acceptCSV, "pro", path)
 	wantMetaHeaders(t, answer.meta(), asCSV.header)

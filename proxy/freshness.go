@@ -45,7 +45,7 @@ func (c *call) acceptedAge(ttl time.Duration) time.Duration {
 
 // copyTTL is how long the rows of a query are fresh for the request. The pages of a table should come from one copy, so a page after the
 // first takes an older one than the first would, unless the table has a newer copy: then the first page may have come from that.
-func (s *Server) copyTTL(ctx context.Context, c *call, q translate.Query) time.Duration {
+func (s *reportServer) copyTTL(ctx context.Context, c *call, q translate.Query) time.Duration {
 	if c.params.Offset == 0 {
 		return c.ttl()
 	}
@@ -59,7 +59,7 @@ func (s *Server) copyTTL(ctx context.Context, c *call, q translate.Query) time.D
 
 // isFresh reports whether an answer in memory can be sent again: its figures are fresh and, if it reads the archive, what the archive
 // has of the property and the window are still the same.
-func (s *Server) isFresh(ctx context.Context, q *reportRequest, answer *cache.Answer) bool {
+func (s *reportServer) isFresh(ctx context.Context, q *reportRequest, answer *cache.Answer) bool {
 	c := q.call
 	sinceCheck := c.started.Sub(answer.Checked()) // negative if the clock was set back
 	switch {
@@ -79,7 +79,7 @@ func (q *reportRequest) rests(answer *cache.Answer) bool {
 
 // basis returns a number that identifies what an answer from the archive is built from besides the upstream's rows: the property's
 // archive, and the window, which moves with the day. It is 0 if the archive cannot be listed.
-func (s *Server) basis(ctx context.Context, c *call) uint64 {
+func (s *reportServer) basis(ctx context.Context, c *call) uint64 {
 	version, err := s.config.History.Version(ctx, c.property.ID)
 	if err != nil {
 		return 0

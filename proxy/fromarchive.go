@@ -58,7 +58,7 @@ func (p *archivePart) release() {
 }
 
 // readArchive reads the archive's part of the fetches, which the caller releases. damage is what is known about it before; nil for none.
-func (s *Server) readArchive(ctx context.Context, q *reportRequest, fetches []translate.Fetch, damage *archive.DamageError) (
+func (s *reportServer) readArchive(ctx context.Context, q *reportRequest, fetches []translate.Fetch, damage *archive.DamageError) (
 	_ *archivePart, err error) {
 	part := new(archivePart)
 	defer func() {
@@ -82,7 +82,7 @@ func (s *Server) readArchive(ctx context.Context, q *reportRequest, fetches []tr
 }
 
 // readDays reads the archive's part of a fetch, and records in part what was read besides rows.
-func (s *Server) readDays(ctx context.Context, q *reportRequest, part *archivePart, fetch *translate.Fetch) (translate.Part, error) {
+func (s *reportServer) readDays(ctx context.Context, q *reportRequest, part *archivePart, fetch *translate.Fetch) (translate.Part, error) {
 	ctx, span := q.call.step(ctx, "read archive")
 	defer span.End()
 	days := 0
@@ -109,7 +109,7 @@ func (s *Server) readDays(ctx context.Context, q *reportRequest, part *archivePa
 }
 
 // readRange reads one range of days: its first rows if these are enough, else the sums of all.
-func (s *Server) readRange(ctx context.Context, q *reportRequest, part *archivePart, fetch *translate.Fetch, r translate.DateRange) (
+func (s *reportServer) readRange(ctx context.Context, q *reportRequest, part *archivePart, fetch *translate.Fetch, r translate.DateRange) (
 	translate.Part, error) {
 	propertyID, by := q.call.property.ID, fetch.By
 	if first := q.report.FirstOfPart(q.call.params, *fetch); by == translate.ByDate || first > 0 {
@@ -159,7 +159,7 @@ const damageRetry = 24 * time.Hour
 
 // checkGaps refuses an answer if no day of its period, or of the period that it is compared with, is stored, or if the two have no known day
 // in common: zeros would read as days without traffic.
-func (s *Server) checkGaps(ctx context.Context, p *plan) error {
+func (s *reportServer) checkGaps(ctx context.Context, p *plan) error {
 	switch side, damaged, isMissing := p.call.params.MissingPeriod(p.gaps); {
 	case !isMissing:
 		return p.call.params.CheckComparable(p.gaps)
@@ -173,7 +173,7 @@ func (s *Server) checkGaps(ctx context.Context, p *plan) error {
 
 // nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is
 // the client's error: it names the available days, which the plan keeps, and why days that the upstream has do not count.
-func (s *Server) nothingStored(ctx context.Context, p *plan, r translate.DateRange) error {
+func (s *reportServer) nothingStored(ctx context.Context, p *plan, r translate.DateRange) error {
 	c, by := p.call, p.report.By()
 	stored, ok, err := s.config.History.Bounds(ctx, c.property.ID, by, c.window.Earliest)
 	if err != nil {

@@ -393,7 +393,7 @@ func TestQueries200StoredAnswersStayReadyUntilTheArchiveChanges(t *testing.T) {
 // If the archive fails, live ranges are still answered.
 func TestSummary503WithoutTheArchive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { c.History = brokenHistory{} })
+	w := newWorld(t, func(c *Config) { c.Reports.History = brokenHistory{} })
 	w.get("pro", w.path("main", "/summary")).ok(t)
 	for _, start := range []string{"2025-06-25", "2025-07-15"} {
 		for _, endpoint := range performanceEndpoints() {

@@ -50,7 +50,7 @@ func (w *world) hang() (release func()) {
 func TestSummary200StoredForAnUpstreamThatHangs(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
-	w := newWorld(t, keeping, func(c *Config) { c.HedgeDelay = 20 * time.Millisecond })
+	w := newWorld(t, keeping, func(c *Config) { c.Reports.HedgeDelay = 20 * time.Millisecond })
 	c := w.chronicle(history, "main", "sc-domain:example.com")
 	c.keep(t, "2026-11-13", "2026-11-19")
 	path, week := w.path("main", "/summary"), []string{"date_range", "last_7d"}
@@ -85,7 +85,7 @@ func TestSummary200StoredForAnUpstreamThatHangs(t *testing.T) {
 func TestQueries200LiveFromAnUpstreamThatHangs(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
-	w := newWorld(t, keeping, func(c *Config) { c.HedgeDelay = 20 * time.Millisecond })
+	w := newWorld(t, keeping, func(c *Config) { c.Reports.HedgeDelay = 20 * time.Millisecond })
 	w.chronicle(history, "main", "sc-domain:example.com").keep(t, "2026-11-13", "2026-11-19")
 	for name, query := range map[string][]string{
 		"filtered":       {"date_range", "last_7d", "filters", filtersOf("device", "is", "mobile")},

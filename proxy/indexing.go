@@ -85,13 +85,13 @@ type urlsMeta struct {
 }
 
 // serveIndexing answers /v1/properties/{id}/indexing.
-func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
+func (s *propertyServer) serveIndexing(ctx context.Context, c *call) (reply, error) {
 	var from *translate.Date
 	if c.params.IncludeTrend {
 		first := s.calendar.Day(c.started) - translate.Date(c.params.TrendDays) + 1
 		from = &first
 	}
-	summary, err := s.config.Store.IndexSummary(ctx, c.property.ID, from)
+	summary, err := s.store.IndexSummary(ctx, c.property.ID, from)
 	if err != nil {
 		return reply{}, storeError{err}
 	}
@@ -103,8 +103,8 @@ func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
 }
 
 // serveIndexedURLs answers /v1/properties/{id}/indexing/urls.
-func (s *Server) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
-	page, err := s.config.Store.IndexedURLs(ctx, c.property.ID, sqlstore.IndexQuery{
+func (s *propertyServer) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
+	page, err := s.store.IndexedURLs(ctx, c.property.ID, sqlstore.IndexQuery{
 		Bucket: c.params.Bucket, CoverageState: c.params.CoverageState, SitemapPath: c.params.SitemapPath, Contains: c.params.Contains,
 		Order: c.params.Order, Limit: c.params.Limit, Offset: c.params.Offset,
 	})

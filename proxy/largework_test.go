@@ -93,7 +93,7 @@ func TestLongAnswersAreCompressedInTurn(t *testing.T) {
 	cancel()
 	fill := func() (end func()) {
 		for {
-			one, err := w.server.largeWork.beginText(left, long.answer.Head())
+			one, err := w.server.reports.largeWork.beginText(left, long.answer.Head())
 			if err != nil {
 				return end
 			}
@@ -101,11 +101,11 @@ func TestLongAnswersAreCompressedInTurn(t *testing.T) {
 		}
 	}
 	end := fill()
-	if _, err := w.server.finish(left, zipped, long); !errors.Is(err, context.Canceled) {
+	if _, err := w.server.reports.forms.finish(left, zipped, long); !errors.Is(err, context.Canceled) {
 		t.Errorf("without a place: %v", err)
 	}
 	end()
-	if _, err := w.server.finish(t.Context(), zipped, long); err != nil {
+	if _, err := w.server.reports.forms.finish(t.Context(), zipped, long); err != nil {
 		t.Errorf("with a place: %v", err)
 	}
 	end = fill()
@@ -114,7 +114,7 @@ func TestLongAnswersAreCompressedInTurn(t *testing.T) {
 		c *call
 		r reply
 	}{"short": {zipped, short}, "plain": {plain, long}, "compressed before": {zipped, long}} {
-		if _, err := w.server.finish(left, test.c, test.r); err != nil {
+		if _, err := w.server.reports.forms.finish(left, test.c, test.r); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestPages200WhileLargeWorkIsFull(t *testing.T) {
 	w := newWorld(t)
 	path := w.path("large", "/queries")
 	w.get("pro", path, "order_by", "impressions").ok(t)
-	end, _ := fillLargeWork(t, w.server.largeWork)
+	end, _ := fillLargeWork(t, w.server.reports.largeWork)
 	w.get("pro", path, "order_by", "impressions").ok(t)
 	w.get("pro", w.path("large", "/summary")).ok(t)
 	answered := make(chan int)

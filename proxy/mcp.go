@@ -191,7 +191,7 @@ func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Valu
 		return nil
 	}
 	q := c.canonical(translate.SummaryReport(), nil)
-	r, err := s.answerAtHand(ctx, &q)
+	r, err := s.reports.answerAtHand(ctx, &q)
 	if err != nil {
 		return nil
 	}

@@ -180,11 +180,11 @@ func TestMovers503(t *testing.T) {
 func TestMovers500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	works := w.server.config.Upstream
-	w.server.config.Upstream = nil // every query panics
+	works := w.server.reports.config.Upstream
+	w.server.reports.config.Upstream = nil // every query panics
 	r := w.get("pro", w.path("main", "/movers/queries"))
 	r.want(t, http.StatusInternalServerError, codeInternal)
-	w.server.config.Upstream = works
+	w.server.reports.config.Upstream = works
 	w.get("pro", w.path("main", "/movers/queries")).ok(t)
 	wantText(t, "the log", w.logged(), "panic", r.header.Get("X-Request-Id"))
 }

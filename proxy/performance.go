@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// A report is answered in five steps, the first two in Server.answerOnce, the others in Server.answerLive:
+// A report is answered in five steps, the first two in reportServer.answerOnce, the others in reportServer.answerLive:
 //
 //  1. If memory has a fresh answer, it is sent again.
 //  2. The request is planned (plan.go): what is known of the property's days decides which days come from the upstream and which from the
@@ -35,12 +35,12 @@ type reportRequest struct {
 // serve returns the handler of a report.
 func serve(report translate.Report) handler {
 	return func(s *Server, ctx context.Context, c *call) (reply, error) {
-		conditions, err := s.conditions(ctx, c)
+		conditions, err := s.reports.conditions(ctx, c)
 		if err != nil {
 			return reply{}, err
 		}
 		q := c.canonical(report, conditions)
-		r, err := s.answerReport(ctx, &q)
+		r, err := s.reports.answerReport(ctx, &q)
 		if err == nil && r.cacheStatus == cacheHit {
 			s.memo.keep(&q)
 		}
@@ -78,16 +78,16 @@ func (q *reportRequest) inPlaceOfLive(reason string) reportRequest {
 }
 
 // conditions expands the request's filters with the brand terms and page groups that the property has now.
-func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition, error) {
+func (s *reportServer) conditions(ctx context.Context, c *call) ([]translate.Condition, error) {
 	var segments translate.Segments
 	if translate.UsesSegments(c.params.Filters) {
 		ctx, span := c.step(ctx, "look up segments")
 		defer span.End()
 		var err error
-		if segments.BrandTerms, err = s.config.Store.BrandTerms(ctx, c.property.ID); err != nil {
+		if segments.BrandTerms, err = s.store.BrandTerms(ctx, c.property.ID); err != nil {
 			return nil, storeError{err}
 		}
-		if segments.PageGroups, err = s.config.Store.PageGroups(ctx, c.property.ID); err != nil {
+		if segments.PageGroups, err = s.store.PageGroups(ctx, c.property.ID); err != nil {
 			return nil, storeError{err}
 		}
 	}
@@ -104,7 +104,7 @@ type lessons struct {
 const maxPlans = 10
 
 // answerReport answers a report, and plans it again as long as what it reads shows that it needs other rows.
-func (s *Server) answerReport(ctx context.Context, q *reportRequest) (r reply, err error) {
+func (s *reportServer) answerReport(ctx context.Context, q *reportRequest) (r reply, err error) {
 	var past lessons
 	for range maxPlans {
 		if r, err = s.answerOnce(ctx, q, &past); !errors.Is(err, errPlanOutdated) {
@@ -115,7 +115,7 @@ func (s *Server) answerReport(ctx context.Context, q *reportRequest) (r reply, e
 }
 
 // answerOnce answers from memory, else with one plan.
-func (s *Server) answerOnce(ctx context.Context, q *reportRequest, past *lessons) (reply, error) {
+func (s *reportServer) answerOnce(ctx context.Context, q *reportRequest, past *lessons) (reply, error) {
 	c := q.call
 	answer := s.cache.Answer(q.key)
 	c.held = c.held || q.rests(answer) // the look at its archive has the request's context
@@ -137,7 +137,7 @@ func (s *Server) answerOnce(ctx context.Context, q *reportRequest, past *lessons
 }
 
 // answerLive reads what a plan needs from the upstream, learns from the rows, and builds the answer.
-func (s *Server) answerLive(ctx context.Context, p *plan, past *lessons) (reply, error) {
+func (s *reportServer) answerLive(ctx context.Context, p *plan, past *lessons) (reply, error) {
 	read := s.readUpstream(ctx, &p.reportRequest, p.fetches)
 	if p.call.canHedge() && !read.endsWithin(s.hedge.delay(p.call.property.ID)) {
 		if r, err := s.hedgedAnswer(ctx, p, read); err == nil {

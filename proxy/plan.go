@@ -15,7 +15,7 @@ type plan struct {
 	known   knownDays
 	live    translate.Window // the request's, without days that the upstream has dropped
 	begins  translate.Date   // the first day with figures, of a request for earlier days; 0: there is nothing to say
-	basis   uint64           // of what depends on the archive: see Server.basis
+	basis   uint64           // of what depends on the archive: see reportServer.basis
 	noGrids bool             // because one was full
 	fetches []translate.Fetch
 	archive *archivePart   // of the fetches
@@ -23,7 +23,7 @@ type plan struct {
 }
 
 // newPlan plans a request by what is known of its days, and reads the archive's part, which the caller releases.
-func (s *Server) newPlan(ctx context.Context, q *reportRequest, known knownDays, noGrids bool) (plan, error) {
+func (s *reportServer) newPlan(ctx context.Context, q *reportRequest, known knownDays, noGrids bool) (plan, error) {
 	p := plan{reportRequest: *q, known: known, live: q.window, noGrids: noGrids}
 	if q.archived {
 		p.basis = s.basis(ctx, q.call) // before the archive is read: what is read may be newer, but not older
@@ -41,7 +41,7 @@ func (s *Server) newPlan(ctx context.Context, q *reportRequest, known knownDays,
 // first day with figures. If the archive has earlier figures, the upstream has dropped those days: they come from the archive, and what that
 // lacks is unknown. If it has none, the site is young: those days are zeros, and the answer says when its figures begin. The start of a copy
 // with yesterday's window is moved by a day, like the window.
-func (s *Server) planDays(ctx context.Context, p *plan) error {
+func (s *reportServer) planDays(ctx context.Context, p *plan) error {
 	p.begins = 0
 	first, _, ok := p.known.Bounds()
 	from := first // the live days, if the archive has figures of days before
@@ -72,7 +72,7 @@ func (p *plan) asksBefore(day translate.Date) bool {
 }
 
 // planRows completes a new plan, whose days are known, with the fetches, their part of the archive, and the gaps.
-func (s *Server) planRows(ctx context.Context, p *plan) (err error) {
+func (s *reportServer) planRows(ctx context.Context, p *plan) (err error) {
 	c := p.call
 	sources := translate.Sources{Site: c.property.Site, Window: p.live, NoGrids: p.noGrids}
 	sources.Unpublished, sources.Unclear = p.lateDays()
@@ -103,7 +103,7 @@ func (s *Server) planRows(ctx context.Context, p *plan) (err error) {
 
 // preferUncut saves a call: the fetch reads its uncut query, which includes unpublished days, if memory has fresh rows of it from before
 // the copy of the series.
-func (s *Server) preferUncut(ctx context.Context, p *plan, f *translate.Fetch) {
+func (s *reportServer) preferUncut(ctx context.Context, p *plan, f *translate.Fetch) {
 	if f.Uncut == nil {
 		return
 	}
@@ -132,7 +132,7 @@ var errPlanOutdated = errors.New("the plan of the report is outdated")
 // checkPlan returns errPlanOutdated, which ends a fill before its call, if a copy of the series shows other days as published than the query
 // asks for. Such a copy has reached memory since the report was planned, for example from Redis together with the rows. The query of
 // the series itself always passes.
-func (s *Server) checkPlan(ctx context.Context, c *call, f *translate.Fetch) error {
+func (s *reportServer) checkPlan(ctx context.Context, c *call, f *translate.Fetch) error {
 	if f.Upstream.Dimension == translate.ByDate && len(f.Upstream.Conditions) == 0 {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (s *Server) checkPlan(ctx context.Context, c *call, f *translate.Fetch) err
 
 // learnDays returns the material by what is known of the days once its rows are read: which are unpublished, and where the upstream's figures
 // begin. If the live days have moved, its archive's part was read again. It returns errPlanOutdated if the rows are not the ones needed.
-func (s *Server) learnDays(ctx context.Context, m *material) (material, error) {
+func (s *reportServer) learnDays(ctx context.Context, m *material) (material, error) {
 	learned := *m
 	learned.known = s.shownDays(ctx, m)
 	switch {
@@ -172,7 +172,7 @@ func (s *Server) learnDays(ctx context.Context, m *material) (material, error) {
 
 // shownDays returns what is known of the days from the series that was fetched, or from a copy that came with the rows. The fetches of movers
 // were planned with what was known, and stay so.
-func (s *Server) shownDays(ctx context.Context, m *material) knownDays {
+func (s *reportServer) shownDays(ctx context.Context, m *material) knownDays {
 	switch entry := m.firstEntry(); {
 	case m.report.NeedsDays():
 	case m.usesCopy():

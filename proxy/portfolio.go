@@ -42,17 +42,30 @@ type portfolioPart struct {
 // errNotAtHand means that a live call is needed for the figures of a property.
 var errNotAtHand = errors.New("the daily series is not at hand")
 
-// servePortfolio answers /v1/portfolio: with the summary of each property, by the same path as /summary. What is at hand comes first,
+// A portfolioServer answers portfolios, with the summaries of a reportServer.
+type portfolioServer struct {
+	reports *reportServer
+	store   *sqlstore.Store
+	memory  *fillbudget.Budget // of portfolios that are being made
+	causes  causeLog
+}
+
+// servePortfolio answers /v1/portfolio.
+func servePortfolio(s *Server, ctx context.Context, c *call) (reply, error) {
+	return s.portfolios.serve(ctx, c)
+}
+
+// serve answers with the summary of each property, by the same path as /summary. What is at hand comes first,
 // so that no property waits for live calls of others; what is then not answered in the time of the request has an error of its own,
 // and a later request finds in the cache what has come meanwhile.
-func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
+func (s *portfolioServer) serve(ctx context.Context, c *call) (reply, error) {
 	reach := sqlstore.Reach{PersonID: c.grant.Key.PersonID, WorkspaceID: c.grant.WorkspaceID(), Archived: true}
 	release, err := s.beginPortfolio(ctx, c, reach)
 	if err != nil {
 		return reply{}, err
 	}
 	defer release()
-	properties, err := s.config.Store.ReachableProperties(ctx, reach, maxPortfolio, 0)
+	properties, err := s.store.ReachableProperties(ctx, reach, maxPortfolio, 0)
 	if err != nil {
 		return reply{}, storeError{err}
 	}
@@ -65,14 +78,14 @@ func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
 		parts[i] = portfolioPart{call: c.about(&properties[i], params), err: errNotAtHand}
 		left[i] = &parts[i]
 	}
-	s.summarize(within, left, (*Server).answerAtHand)
-	s.summarize(within, s.withoutFigures(within, parts), (*Server).answerReport)
+	s.summarize(within, left, (*reportServer).answerAtHand)
+	s.summarize(within, s.withoutFigures(within, parts), (*reportServer).answerReport)
 	return s.portfolioReply(c, parts), nil
 }
 
 // beginPortfolio waits for the memory of a portfolio of properties. The caller calls release afterwards.
-func (s *Server) beginPortfolio(ctx context.Context, c *call, of sqlstore.Reach) (release func(), err error) {
-	total, err := s.config.Store.CountReachable(ctx, of)
+func (s *portfolioServer) beginPortfolio(ctx context.Context, c *call, of sqlstore.Reach) (release func(), err error) {
+	total, err := s.store.CountReachable(ctx, of)
 	switch {
 	case err != nil:
 		return nil, storeError{err}
@@ -81,7 +94,7 @@ func (s *Server) beginPortfolio(ctx context.Context, c *call, of sqlstore.Reach)
 			Message: fmt.Sprintf("the key reaches %d properties, and a portfolio has at most %d: use keys of single workspaces", total, maxPortfolio)}
 	}
 	key := c.grant.Key
-	held, err := s.portfolios.Acquire(ctx, fillbudget.Claim{Account: key.AccountID, Key: key.ID, Request: c.id, Bytes: int64(total) * portfolioBytes})
+	held, err := s.memory.Acquire(ctx, fillbudget.Claim{Account: key.AccountID, Key: key.ID, Request: c.id, Bytes: int64(total) * portfolioBytes})
 	if refused, ok := errors.AsType[*fillbudget.RefusedError](err); ok {
 		return nil, &apiError{code: codeServiceUnavailable, retryAfter: refused.RetryAfter,
 			message: "the service is busy with other portfolios", cause: err}
@@ -94,10 +107,10 @@ func (s *Server) beginPortfolio(ctx context.Context, c *call, of sqlstore.Reach)
 
 // withoutFigures returns the parts that need a live call: first those without any copy, then those with the oldest one. So a budget that
 // does not suffice for all of them is not spent on the same properties each time.
-func (s *Server) withoutFigures(ctx context.Context, parts []portfolioPart) (left []*portfolioPart) {
+func (s *portfolioServer) withoutFigures(ctx context.Context, parts []portfolioPart) (left []*portfolioPart) {
 	for i := range parts {
 		if part := &parts[i]; errors.Is(part.err, errNotAtHand) {
-			part.known = s.knownDays(ctx, part.call, false).at
+			part.known = s.reports.knownDays(ctx, part.call, false).at
 			left = append(left, part)
 		}
 	}
@@ -112,10 +125,10 @@ func (c *call) about(p *sqlstore.Property, params *translate.Params) *call {
 }
 
 // An answerer answers a report.
-type answerer func(*Server, context.Context, *reportRequest) (reply, error)
+type answerer func(*reportServer, context.Context, *reportRequest) (reply, error)
 
 // summarize answers the parts, a few at a time. Those for which there is no time left keep their error.
-func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer answerer) {
+func (s *portfolioServer) summarize(ctx context.Context, parts []*portfolioPart, answer answerer) {
 	next := make(chan *portfolioPart)
 	var workers sync.WaitGroup
 	for range min(portfolioWorkers, len(parts)) {
@@ -136,15 +149,15 @@ func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer a
 	workers.Wait()
 }
 
-func (s *Server) summarizeOne(ctx context.Context, c *call, answer answerer) (r reply, err error) {
+func (s *portfolioServer) summarizeOne(ctx context.Context, c *call, answer answerer) (r reply, err error) {
 	defer panics.Recover(&err)
 	q := c.canonical(translate.SummaryReport(), nil)
-	return answer(s, ctx, &q)
+	return answer(s.reports, ctx, &q)
 }
 
 // answerAtHand answers the summary of a part of a portfolio without a live call: from a copy of the daily series, or from an archive
 // that has every day. The archive does not answer for a connection that does not work: the usual path does, with the reason.
-func (s *Server) answerAtHand(ctx context.Context, q *reportRequest) (reply, error) {
+func (s *reportServer) answerAtHand(ctx context.Context, q *reportRequest) (reply, error) {
 	c := q.call
 	isCopied := func(shared bool) bool {
 		entry, _ := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window))
@@ -173,13 +186,13 @@ func (c *call) mayBeStored() bool {
 }
 
 // isKept reports whether memory has an answer to a request that can be sent again.
-func (s *Server) isKept(ctx context.Context, q *reportRequest) bool {
+func (s *reportServer) isKept(ctx context.Context, q *reportRequest) bool {
 	answer := s.cache.Answer(q.key)
 	return answer != nil && s.isFresh(ctx, q, answer)
 }
 
 // answerStored answers from the archive if it has the totals of every day.
-func (s *Server) answerStored(ctx context.Context, q *reportRequest) (reply, error) {
+func (s *reportServer) answerStored(ctx context.Context, q *reportRequest) (reply, error) {
 	p, err := s.newPlan(ctx, q, knownDays{}, false)
 	if err != nil {
 		return reply{}, errNotAtHand // and the live figures are asked for
@@ -193,7 +206,7 @@ func (s *Server) answerStored(ctx context.Context, q *reportRequest) (reply, err
 }
 
 // portfolioReply writes the answer from those of the parts.
-func (s *Server) portfolioReply(c *call, parts []portfolioPart) reply {
+func (s *portfolioServer) portfolioReply(c *call, parts []portfolioPart) reply {
 	properties := make([]translate.PortfolioProperty, len(parts))
 	status := cacheHit
 	for i := range parts {
@@ -208,7 +221,7 @@ func (s *Server) portfolioReply(c *call, parts []portfolioPart) reply {
 		properties[i].Code, properties[i].Message = failed.code, failed.message
 		status = coldest(status, cacheMiss)
 	}
-	head := translate.PortfolioHead(c.params, properties, s.config.Anomalies.Notes(c.params))
+	head := translate.PortfolioHead(c.params, properties, s.reports.config.Anomalies.Notes(c.params))
 	return reply{answer: cache.NewAnswer(head, c.started), tail: translate.AppendTail, cacheStatus: status, maxAge: mustRevalidate}
 }
 
@@ -223,12 +236,12 @@ func coldest(a, b string) string {
 }
 
 // partError returns the error of a property, and logs its cause.
-func (s *Server) partError(part *portfolioPart) *apiError {
+func (s *portfolioServer) partError(part *portfolioPart) *apiError {
 	failed := apiErrorOf(part.err)
 	if part.late && failed.httpStatus() >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
 		return &apiError{code: codeUpstreamUnavailable,
 			message: "the request timed out before this property answered: repeat it; what it has fetched by then is kept"}
 	}
-	s.telemetry.causes.write(part.call.id, failed)
+	s.causes.write(part.call.id, failed)
 	return failed
 }

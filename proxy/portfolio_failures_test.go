@@ -264,7 +264,7 @@ func TestPortfolio200AfterItsDeadline(t *testing.T) {
 		t.Errorf("totals of nothing known are %s", late.Data.Totals)
 	}
 	close(release)
-	w.await(t, "the end of the calls", func() bool { return running.Load() == 0 && !w.server.cache.Filling() })
+	w.await(t, "the end of the calls", func() bool { return running.Load() == 0 && !w.server.reports.cache.Filling() })
 	w.answerWith(nil)
 	before := w.called()
 	again := w.portfolio("pro", "limit", "200")

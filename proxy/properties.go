@@ -79,14 +79,27 @@ type listMeta struct {
 	RowCount int `json:"row_count"`
 }
 
+// A propertyServer answers what is known about properties besides their figures. Every answer is read from the store.
+type propertyServer struct {
+	store    *sqlstore.Store
+	history  History
+	reports  *reportServer // whose copies show which days are known
+	calendar translate.Calendar
+}
+
+// aboutProperties returns the handler of a method of propertyServer.
+func aboutProperties(serve func(*propertyServer, context.Context, *call) (reply, error)) handler {
+	return func(s *Server, ctx context.Context, c *call) (reply, error) { return serve(s.properties, ctx, c) }
+}
+
 // serveProperties answers /v1/properties.
-func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
+func (s *propertyServer) serveProperties(ctx context.Context, c *call) (reply, error) {
 	reach := sqlstore.Reach{PersonID: c.grant.Key.PersonID, WorkspaceID: c.grant.WorkspaceID(), Archived: c.params.IncludeArchived}
-	total, err := s.config.Store.CountReachable(ctx, reach)
+	total, err := s.store.CountReachable(ctx, reach)
 	if err != nil {
 		return reply{}, storeError{err}
 	}
-	properties, err := s.config.Store.ReachableProperties(ctx, reach, c.params.Limit, c.params.Offset)
+	properties, err := s.store.ReachableProperties(ctx, reach, c.params.Limit, c.params.Offset)
 	if err != nil {
 		return reply{}, storeError{err}
 	}
@@ -95,7 +108,7 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 }
 
 // serveProperty answers /v1/properties/{id}. The data window is the known range, bounded by the plan.
-func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
+func (s *propertyServer) serveProperty(ctx context.Context, c *call) (reply, error) {
 	p := c.property
 	data := propertyDetail{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type, Archived: p.Archived}
 	readable := s.readableHistory(ctx, c)
@@ -125,9 +138,9 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 // property's daily series shows them, which also answers while the upstream denies access. Without a copy it is the upstream's window and the
 // archived days before it, or the archived days from the first one with figures on if the upstream denies access. Without archived days it is
 // the upstream's window even then: the next request may succeed.
-func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.DateRange) translate.DateRange {
+func (s *propertyServer) dataWindow(ctx context.Context, c *call, readable *translate.DateRange) translate.DateRange {
 	r := c.window.Live()
-	first, last, ok := s.knownDays(ctx, c, true).Bounds()
+	first, last, ok := s.reports.knownDays(ctx, c, true).Bounds()
 	switch {
 	case c.property.Archived && readable != nil:
 		r = s.sinceFirstFigures(ctx, c, *readable)
@@ -144,7 +157,7 @@ func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.Da
 
 // readableHistory returns the first and the last archived day of the property that the plan keeps, nil if there is none. If there are
 // earlier ones, the archive decides which is the first; if it cannot be read, every day counts.
-func (s *Server) readableHistory(ctx context.Context, c *call) *translate.DateRange {
+func (s *propertyServer) readableHistory(ctx context.Context, c *call) *translate.DateRange {
 	h := c.property.History
 	if h == nil || translate.Date(h.Last) < c.window.Earliest {
 		return nil
@@ -152,7 +165,7 @@ func (s *Server) readableHistory(ctx context.Context, c *call) *translate.DateRa
 	r := translate.DateRange{Start: translate.Date(h.First), End: translate.Date(h.Last)}
 	if r.Start < c.window.Earliest {
 		r.Start = c.window.Earliest
-		if kept, ok, err := s.config.History.Bounds(ctx, c.property.ID, translate.ByDate, r.Start); err == nil && ok {
+		if kept, ok, err := s.history.Bounds(ctx, c.property.ID, translate.ByDate, r.Start); err == nil && ok {
 			r.Start = kept.Start
 		}
 	}
@@ -161,8 +174,8 @@ func (s *Server) readableHistory(ctx context.Context, c *call) *translate.DateRa
 
 // firstFigures returns the first day with figures: that of the live ones, or an archived day before it. If the archive cannot be
 // read, every archived day counts.
-func (s *Server) firstFigures(ctx context.Context, c *call, live translate.Date) translate.Date {
-	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
+func (s *propertyServer) firstFigures(ctx context.Context, c *call, live translate.Date) translate.Date {
+	begins, archived, err := s.history.Begins(ctx, c.property.ID, c.window.Earliest)
 	if err != nil && c.property.History != nil {
 		begins, archived = translate.Date(c.property.History.First), true
 	}
@@ -173,8 +186,8 @@ func (s *Server) firstFigures(ctx context.Context, c *call, live translate.Date)
 }
 
 // sinceFirstFigures returns archived days from the first one with figures on, or all of them if none has any or the archive cannot be read.
-func (s *Server) sinceFirstFigures(ctx context.Context, c *call, days translate.DateRange) translate.DateRange {
-	if begins, ok, err := s.config.History.Begins(ctx, c.property.ID, days.Start); err == nil && ok {
+func (s *propertyServer) sinceFirstFigures(ctx context.Context, c *call, days translate.DateRange) translate.DateRange {
+	if begins, ok, err := s.history.Begins(ctx, c.property.ID, days.Start); err == nil && ok {
 		days.Start = begins
 	}
 	return days
@@ -187,8 +200,8 @@ func list[From, To any](c *call, configured []From, convert func(From) To) reply
 }
 
 // serveBrandTerms answers /v1/properties/{id}/brand-terms.
-func (s *Server) serveBrandTerms(ctx context.Context, c *call) (reply, error) {
-	terms, err := s.config.Store.BrandTerms(ctx, c.property.ID)
+func (s *propertyServer) serveBrandTerms(ctx context.Context, c *call) (reply, error) {
+	terms, err := s.store.BrandTerms(ctx, c.property.ID)
 	if err != nil {
 		return reply{}, storeError{err}
 	}
@@ -196,8 +209,8 @@ func (s *Server) serveBrandTerms(ctx context.Context, c *call) (reply, error) {
 }
 
 // servePageGroups answers /v1/properties/{id}/page-groups.
-func (s *Server) servePageGroups(ctx context.Context, c *call) (reply, error) {
-	groups, err := s.config.Store.PageGroups(ctx, c.property.ID)
+func (s *propertyServer) servePageGroups(ctx context.Context, c *call) (reply, error) {
+	groups, err := s.store.PageGroups(ctx, c.property.ID)
 	if err != nil {
 		return reply{}, storeError{err}
 	}
@@ -205,8 +218,8 @@ func (s *Server) servePageGroups(ctx context.Context, c *call) (reply, error) {
 }
 
 // serveAnnotations answers /v1/properties/{id}/annotations.
-func (s *Server) serveAnnotations(ctx context.Context, c *call) (reply, error) {
-	annotations, err := s.config.Store.Annotations(ctx, c.property.ID, c.params.From, c.params.To)
+func (s *propertyServer) serveAnnotations(ctx context.Context, c *call) (reply, error) {
+	annotations, err := s.store.Annotations(ctx, c.property.ID, c.params.From, c.params.To)
 	if err != nil {
 		return reply{}, storeError{err}
 	}

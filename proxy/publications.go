@@ -45,7 +45,7 @@ func (p *publications) by(property string, day translate.Date, at time.Time) tim
 
 // noteOnAge returns a note if rows were read before the last day of the series was known to be published: they may lack that day, which the
 // answer counts as known.
-func (s *Server) noteOnAge(m *material) string {
+func (s *reportServer) noteOnAge(m *material) string {
 	_, last, ok := m.known.Bounds()
 	asked := translate.DateRange{Start: last, End: last}
 	if !ok || !m.usesCopy() || !slices.ContainsFunc(m.call.params.Covered(), asked.Overlaps) {

@@ -15,20 +15,20 @@ import (
 
 // render returns the reply in the format that the client prefers, if it has rows. It is made from the JSON answer, and kept with it, so
 // that it is as fresh as that one.
-func (s *Server) render(c *call, r reply) (reply, error) {
-	f := c.header.format
-	if f == media.JSON || c.route.table == nil {
+func (f forms) render(c *call, r reply) (reply, error) {
+	format := c.header.format
+	if format == media.JSON || c.route.table == nil {
 		return r, nil
 	}
-	made := r.answer.Rendition(int(f))
+	made := r.answer.Rendition(int(format))
 	if made == nil {
 		var err error
-		if made, err = renditionOf(c.route.table, f, r); err != nil {
-			return reply{}, fmt.Errorf("write the answer as %s: %w", f, err)
+		if made, err = renditionOf(c.route.table, format, r); err != nil {
+			return reply{}, fmt.Errorf("write the answer as %s: %w", format, err)
 		}
-		s.cache.KeepRendition(r.answer, int(f), made)
+		f.cache.KeepRendition(r.answer, int(format), made)
 	}
-	r.answer, r.tail, r.format, r.fields = made.Answer, nil, f, made.Fields
+	r.answer, r.tail, r.format, r.fields = made.Answer, nil, format, made.Fields
 	return r, nil
 }
 

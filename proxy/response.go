@@ -59,18 +59,24 @@ func (s *Server) send(c *call, r reply) {
 	}
 }
 
+// forms write answers in the forms that clients prefer, and keep what they have written with the answer. They are safe for concurrent use.
+type forms struct {
+	work  largeWork
+	cache *cache.Cache
+}
+
 // finish returns the reply in the form that the client prefers. A long answer that must be converted or compressed waits for its turn among other
 // large work.
-func (s *Server) finish(ctx context.Context, c *call, r reply) (reply, error) {
+func (f forms) finish(ctx context.Context, c *call, r reply) (reply, error) {
 	if c.isAtHand(r.answer) {
-		return s.inForm(c, r)
+		return f.inForm(c, r)
 	}
-	end, err := s.largeWork.beginText(ctx, r.answer.Head())
+	end, err := f.work.beginText(ctx, r.answer.Head())
 	if err != nil {
 		return reply{}, err
 	}
 	defer end()
-	return s.inForm(c, r)
+	return f.inForm(c, r)
 }
 
 // isAtHand reports whether the answer needs to be neither converted nor compressed.
@@ -86,8 +92,8 @@ func (c *call) isAtHand(a *cache.Answer) bool {
 }
 
 // inForm returns the reply in the format that the client prefers, and compresses it if it will be sent so. Both are kept with the answer.
-func (s *Server) inForm(c *call, r reply) (reply, error) {
-	r, err := s.render(c, r)
+func (f forms) inForm(c *call, r reply) (reply, error) {
+	r, err := f.render(c, r)
 	if err == nil && c.packs(r.answer) && !c.hasCurrent(r.answer.ETag()) {
 		r.answer.Packed()
 	}

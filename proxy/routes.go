@@ -56,7 +56,7 @@ func accountRoutes() []route {
 	return []route{
 		{Path: "/v1/me", Operation: "getAccount", Summary: "The calling key, its account, limits and usage",
 			About: "Check that a key works, which scopes it has, and how much of the plan's limits is left. It is the cheapest request to start with.",
-			Data:  accountSchema(), Meta: metaSchema(), serve: (*Server).serveAccount},
+			Data:  accountSchema(), Meta: metaSchema(), serve: serveAccount},
 	}
 }
 
@@ -65,10 +65,10 @@ func propertyRoutes() []route {
 		{Path: "/v1/properties", Operation: "listProperties", Summary: "The properties that the key can reach, sorted by name",
 			About: "Find the sites that a key can read, and the ids by which to name them in the other requests.",
 			Scope: policy.PropertiesRead, Endpoint: translate.Properties(),
-			Data: rowsSchema(propertyRowSchema()), Meta: pageMetaSchema(), serve: (*Server).serveProperties},
+			Data: rowsSchema(propertyRowSchema()), Meta: pageMetaSchema(), serve: aboutProperties((*propertyServer).serveProperties)},
 		{Path: "/v1/properties/{id}", Operation: "getProperty", Summary: "One property, its data window and its connection",
 			About: "Learn the first and the last day with data before you choose a date range, and whether the connection to Search Console is healthy.",
-			Scope: policy.PropertiesRead, Data: propertySchema(), Meta: propertyMetaSchema(), serve: (*Server).serveProperty},
+			Scope: policy.PropertiesRead, Data: propertySchema(), Meta: propertyMetaSchema(), serve: aboutProperties((*propertyServer).serveProperty)},
 	}
 }
 
@@ -100,10 +100,10 @@ func performanceRoutes() []route {
 			About: "Compare all sites of an account in one request, and see which of them rise or fall. A property that cannot be answered now " +
 				"has an error in place of figures; the others are answered all the same.",
 			Extension: true, Scope: policy.PerformanceRead, Endpoint: translate.Portfolio(),
-			Data: portfolioSchema(), Meta: portfolioMetaSchema(), serve: (*Server).servePortfolio},
+			Data: portfolioSchema(), Meta: portfolioMetaSchema(), serve: servePortfolio},
 		{Path: "/v1/anomalies", Operation: "listAnomalies", Summary: "Known events at Google that distort figures of web search, by first day",
 			About:     "Rule out that a jump in a chart is an error in Google's own figures before you look for its cause on the site.",
-			Extension: true, Endpoint: translate.KnownEvents(), Data: rowsSchema(anomalySchema()), Meta: countMetaSchema(), serve: (*Server).serveAnomalies},
+			Extension: true, Endpoint: translate.KnownEvents(), Data: rowsSchema(anomalySchema()), Meta: countMetaSchema(), serve: serveAnomalies},
 	}
 }
 
@@ -113,11 +113,11 @@ func indexingRoutes() []route {
 			About: "Watch how much of a site Google has indexed, by reason and by sitemap, and how that changes. " +
 				"The results are from the last daily inspection.",
 			Scope: policy.IndexingRead, Endpoint: translate.Indexing(),
-			Data: indexingSchema(), Meta: indexMetaSchema(), serve: (*Server).serveIndexing},
+			Data: indexingSchema(), Meta: indexMetaSchema(), serve: aboutProperties((*propertyServer).serveIndexing)},
 		{Path: "/v1/properties/{id}/indexing/urls", Operation: "listIndexedURLs", Summary: "The inspected URLs, and what Search Console reports about each",
 			About: "Find the URLs behind a count of /indexing: by bucket, by Search Console's own label, by sitemap, or by a part of the address.",
 			Scope: policy.IndexingRead, Endpoint: translate.IndexedURLs(),
-			Data: rowsSchema(urlRowSchema()), Meta: urlsMetaSchema(), serve: (*Server).serveIndexedURLs},
+			Data: rowsSchema(urlRowSchema()), Meta: urlsMetaSchema(), serve: aboutProperties((*propertyServer).serveIndexedURLs)},
 	}
 }
 
@@ -125,14 +125,14 @@ func configurationRoutes() []route {
 	return []route{
 		{Path: "/v1/properties/{id}/brand-terms", Operation: "listBrandTerms", Summary: "What counts as the property's brand",
 			About: "See which terms the filter brand uses to separate branded queries from all others.",
-			Scope: policy.ConfigRead, Data: rowsSchema(brandTermSchema()), Meta: listMetaSchema(), serve: (*Server).serveBrandTerms},
+			Scope: policy.ConfigRead, Data: rowsSchema(brandTermSchema()), Meta: listMetaSchema(), serve: aboutProperties((*propertyServer).serveBrandTerms)},
 		{Path: "/v1/properties/{id}/page-groups", Operation: "listPageGroups", Summary: "The property's named sets of pages",
 			About: "See which groups the filter page_group can name, and the rules by which a page belongs to one.",
-			Scope: policy.ConfigRead, Data: rowsSchema(pageGroupSchema()), Meta: listMetaSchema(), serve: (*Server).servePageGroups},
+			Scope: policy.ConfigRead, Data: rowsSchema(pageGroupSchema()), Meta: listMetaSchema(), serve: aboutProperties((*propertyServer).servePageGroups)},
 		{Path: "/v1/properties/{id}/annotations", Operation: "listAnnotations", Summary: "Dated notes on the property, by date",
 			About: "Mark in a chart what the site's owner noted down: launches, redesigns, Google's updates.",
 			Scope: policy.ConfigRead, Endpoint: translate.Annotations(),
-			Data: rowsSchema(annotationSchema()), Meta: listMetaSchema(), serve: (*Server).serveAnnotations},
+			Data: rowsSchema(annotationSchema()), Meta: listMetaSchema(), serve: aboutProperties((*propertyServer).serveAnnotations)},
 	}
 }
 

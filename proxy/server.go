@@ -12,7 +12,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
-	"sara/proxy/cache"
 	"sara/proxy/connections"
 	"sara/proxy/fillbudget"
 	"sara/translate"
@@ -48,15 +47,9 @@ type Server struct {
 	endpoints  endpoints
 	errors     *errorAnswers
 	headers    *headerReader
-	cache      *cache.Cache
-	fills      *fillbudget.Budget // bounds the memory of upstream answers in flight
-	portfolios *fillbudget.Budget // bounds the memory of portfolios that are being made
-	largeWork  largeWork
-	mergers    sync.Pool // of *translate.Merger
-	heads      sync.Pool // of *[]byte, see writeHead
-	hedge      *hedge
-	tables     *tableSizes
-	published  *publications
+	reports    *reportServer
+	portfolios *portfolioServer
+	properties *propertyServer
 	sharing    sharing
 	*reference
 	health   *health
@@ -156,7 +149,7 @@ func (s *Server) Drain() { s.health.draining.Store(true) }
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	defer s.telemetry.access.close()
-	defer s.cache.Close()
+	defer s.reports.cache.Close()
 	defer s.closeListener()
 	var sweep sync.WaitGroup
 	sweeping, stop := context.WithCancel(ctx)
@@ -189,7 +182,7 @@ func (s *Server) KeepSnapshots(ctx context.Context) {
 }
 
 // Fills returns the budget of the memory of upstream answers, of which background jobs take their share.
-func (s *Server) Fills() *fillbudget.Budget { return s.fills }
+func (s *Server) Fills() *fillbudget.Budget { return s.reports.fills }
 
 // Busy reports whether a request is waiting for the upstream now.
-func (s *Server) Busy() bool { return s.cache.Filling() }
+func (s *Server) Busy() bool { return s.reports.cache.Filling() }

@@ -19,7 +19,7 @@ type liveFailure struct {
 // fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
-func (s *Server) fallBack(ctx context.Context, m *material, f liveFailure) (reply, error) {
+func (s *reportServer) fallBack(ctx context.Context, m *material, f liveFailure) (reply, error) {
 	copies := s.orYesterdaysSeries(ctx, m, f)
 	copied, oldest := copies.areCopies()
 	if !copied {
@@ -50,7 +50,7 @@ func (s *Server) fallBack(ctx context.Context, m *material, f liveFailure) (repl
 }
 
 // answerFromArchive answers from the archive alone. If that cannot answer either, the error is that of the upstream.
-func (s *Server) answerFromArchive(ctx context.Context, q *reportRequest, f liveFailure) (reply, error) {
+func (s *reportServer) answerFromArchive(ctx context.Context, q *reportRequest, f liveFailure) (reply, error) {
 	c := q.call
 	reason, err := c.staleReason(f, false)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) answerFromArchive(ctx context.Context, q *reportRequest, f live
 // differs. The copy must have the first day of the request: if its figures began later, the archive might have to complete them with days that
 // the copy has too. It lacks the anchor's day, which is unknown then, unless the copy shows that it cannot be published, or the archive has
 // it: that has more days than the copy. A request for which no budget is left does without, since it is not told why a day is missing.
-func (s *Server) orYesterdaysSeries(ctx context.Context, m *material, f liveFailure) material {
+func (s *reportServer) orYesterdaysSeries(ctx context.Context, m *material, f liveFailure) material {
 	if !m.report.IsSeries(m.conditions) || len(m.found) != 1 || m.firstEntry() != nil || m.fetches[0].Upstream == nil || len(m.fetches[0].Archive) > 0 {
 		return *m
 	}

@@ -159,7 +159,7 @@ func TestSummary200StaleWithoutTheAnchorsDay(t *testing.T) {
 // The copy also answers if the object store fails at the same time, as in an outage of the network to both.
 func TestTimeseries200StaleAfterTheAnchorMovedWithoutTheArchive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { c.History = brokenHistory{} })
+	w := newWorld(t, func(c *Config) { c.Reports.History = brokenHistory{} })
 	w.answerWith(series(nil, "2025-07-20", "2026-11-19", ""))
 	w.get("pro", w.path("main", "/timeseries")).ok(t)
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
@@ -373,7 +373,7 @@ func TestFallBackLeavesTheArchivePartToItsCaller(t *testing.T) {
 			slots.Release()
 		}
 	}()
-	s, c := &Server{largeWork: newLargeWork(slots)}, &call{params: &translate.Params{}}
+	s, c := &reportServer{largeWork: newLargeWork(slots)}, &call{params: &translate.Params{}}
 	q := reportRequest{call: c, report: translate.BreakdownReport(translate.ByQuery), window: translate.Window{LiveStart: 1}}
 	m := (&plan{reportRequest: q, fetches: []translate.Fetch{{By: translate.ByQuery}}, archive: part}).withoutUpstream()
 	if _, err := s.fallBack(over, &m, liveFailure{err: lateError{reasonSlow}}); !errors.Is(err, context.Canceled) {

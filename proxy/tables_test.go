@@ -282,7 +282,7 @@ func TestTables200ReadOnByAnotherReplica(t *testing.T) {
 	}); calls != 2 {
 		t.Errorf("two pages make %d calls", calls)
 	}
-	w.server.cache.Close() // its copies are in Redis
+	w.server.reports.cache.Close() // its copies are in Redis
 	if calls := w.calls(func() {
 		rest := other.get("pro", path, append(query, "offset", "2000")...).ok(t)
 		rows = append(rows, rest.rows()...)

@@ -267,7 +267,7 @@ func TestTraceHasRedisArchiveAndDetachedFills(t *testing.T) {
 	spans.Reset()
 	w.advance(2 * freshAtAnchor)
 	refilled := w.get("pro", path) // from the stale copy
-	w.server.cache.Close()         // waits for the fill
+	w.server.reports.cache.Close() // waits for the fill
 	if fill := span("fill", refilled); refilled.header.Get("X-Cache") != "hit" || len(fill.Links) != 1 {
 		t.Errorf("%s: the fill is linked to %v", refilled.header.Get("X-Cache"), fill.Links)
 	}

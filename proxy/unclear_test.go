@@ -221,7 +221,7 @@ func TestTimeseriesFiltered200MayLackPublishedDays(t *testing.T) {
 // A filtered request does not wait long for a series that hangs. Its call goes on, and the next request has its days.
 func TestTimeseriesFiltered200WhileTheSeriesHangs(t *testing.T) {
 	t.Parallel()
-	w := late(t, "2026-11-18", func(c *Config) { c.HedgeDelay = 20 * time.Millisecond })
+	w := late(t, "2026-11-18", func(c *Config) { c.Reports.HedgeDelay = 20 * time.Millisecond })
 	hanging := make(chan struct{})
 	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

@@ -35,7 +35,7 @@ type readPart struct {
 }
 
 // readUpstream begins to read the upstream's part of each fetch of a request.
-func (s *Server) readUpstream(ctx context.Context, q *reportRequest, fetches []translate.Fetch) *upstreamRead {
+func (s *reportServer) readUpstream(ctx context.Context, q *reportRequest, fetches []translate.Fetch) *upstreamRead {
 	c := q.call
 	hash := xxhash.Sum64(q.key)
 	read := &upstreamRead{calls: liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}}
@@ -74,7 +74,7 @@ func (s *Server) readUpstream(ctx context.Context, q *reportRequest, fetches []t
 }
 
 // isOld reports whether there is a copy that is too old for a request with no-cache.
-func (s *Server) isOld(ctx context.Context, c *call, r cache.Request) bool {
+func (s *reportServer) isOld(ctx context.Context, c *call, r cache.Request) bool {
 	r.TTL = c.acceptedAge(r.TTL)
 	copied := s.cache.Copy(ctx, r)
 	return copied.Entry != nil && copied.Stale
@@ -187,7 +187,7 @@ func (r *upstreamRead) late() lateError {
 
 // hedgedAnswer answers from stored figures while the upstream is late: its call continues in the background, and its rows will be
 // cached. An error means that nothing is stored.
-func (s *Server) hedgedAnswer(ctx context.Context, p *plan, read *upstreamRead) (reply, error) {
+func (s *reportServer) hedgedAnswer(ctx context.Context, p *plan, read *upstreamRead) (reply, error) {
 	copies := make([]cache.Found, len(read.parts))
 	for i := range read.parts {
 		if request := &read.parts[i].request; request.Fill != nil {

@@ -221,12 +221,13 @@ func (w *world) startServer(adjust []func(*Config)) {
 	listener, err := listen()
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, History: noHistory{}, Plans: generousPlans(), Anomalies: translate.Anomalies{},
+	config := Config{Store: w.store, Plans: generousPlans(),
+		Reports: ReportsConfig{History: noHistory{}, Anomalies: translate.Anomalies{},
+			HedgeDelay: time.Hour}, // on a busy machine, stored figures would answer at random
 		Budget: policy.NewMemoryBudget(w.now), KeyPrefix: "sara", BaseURL: publicURL,
 		Cache: CacheConfig{Bytes: 64 << 20}, Capacity: Capacity{Slots: cpubound.New()},
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), AccessLog: AccessLogConfig{Out: w.log, Format: AccessJSON, Sample: 1},
-		Registry: prometheus.NewRegistry(), Now: w.now,
-		HedgeDelay: time.Hour} // on a busy machine, stored figures would answer at random
+		Registry: prometheus.NewRegistry(), Now: w.now}
 	for _, change := range adjust {
 		change(&config)
 	}
@@ -241,7 +242,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 		Log: config.Log, Backoff: func(int) time.Duration { return 0 },
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)
-	config.Upstream = w.gateway
+	config.Reports.Upstream = w.gateway
 	w.server, err = newServer(config, sharedReference)
 	w.must(err)
 	w.server.edge.ReadTimeout = 10 * time.Minute // with the edge's own, a busy machine closes connections whose requests are on their way

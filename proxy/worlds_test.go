@@ -117,7 +117,7 @@ func checkWorlds(t *testing.T, seed uint64, numbers []uint64, seen map[string]in
 	}
 	history := &sharedHistory{History: kept, names: map[string]string{}}
 	w := newWorldWith(t, shown, sites, builtInAnomalies, func(c *Config) {
-		c.History, c.HedgeDelay, c.Cache.Bytes = history, time.Hour, 1<<30 // so that no copy of a series is evicted
+		c.Reports.History, c.Reports.HedgeDelay, c.Cache.Bytes = history, time.Hour, 1<<30 // so that no copy of a series is evicted
 	})
 	for _, x := range truths {
 		x.upstream = upstream

@@ -136,8 +136,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	config := proxy.Config{
-		Store: store, Upstream: gateway, History: history, Plans: plans, Anomalies: c.AnomaliesFile.List(),
-		Budget: budgets.Budget,
+		Store: store, Plans: plans, Budget: budgets.Budget,
+		Reports: proxy.ReportsConfig{Upstream: gateway, History: history, Anomalies: c.AnomaliesFile.List()},
 		Health: proxy.HealthConfig{Degraded: budgets.Degraded, ArchiveAway: history.Store.Away, Snapshots: snapshots,
 			Degradations: budgets.Degradations},
 		Capacity: proxy.Capacity{MemoryLimit: service.MemoryLimit(), OpenFiles: service.OpenFiles(), Slots: slots},
@@ -195,7 +195,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 		Invalidations: o.budgets.Invalidations,
 		Jobs:          []func(context.Context){o.history.Store.Watch, o.database.await, collecting, inspecting, counted.Watch, server.KeepSnapshots},
 		Serving: []func(context.Context){
-			func(ctx context.Context) { service.RetainTokens(ctx, config.Store, config.Upstream) },
+			func(ctx context.Context) { service.RetainTokens(ctx, config.Store, config.Reports.Upstream) },
 			func(ctx context.Context) { service.RecordKeyUses(ctx, server, config.Store, config.Log) },
 		},
 	}

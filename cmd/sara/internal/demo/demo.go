@@ -120,8 +120,9 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	}
 	defer budgets.Close()
 	config := proxy.Config{
-		Store: store, Upstream: gateway, Plans: issue.Plans, Budget: budgets.Budget,
-		History: history, Cache: proxy.CacheConfig{Bytes: cacheBytes}, Capacity: proxy.Capacity{Slots: slots}, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
+		Store: store, Plans: issue.Plans, Budget: budgets.Budget,
+		Reports: proxy.ReportsConfig{Upstream: gateway, History: history},
+		Cache:   proxy.CacheConfig{Bytes: cacheBytes}, Capacity: proxy.Capacity{Slots: slots}, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
 		Prefill: docs.Prefill{Key: world.Keys[firstKey], Property: world.Properties[firstProperty].Domain},
 		Version: o.Version, Log: log.Logger, AccessLog: log.Access, Registry: registry, Now: con.Now,
 	}
