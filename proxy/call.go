@@ -77,7 +77,7 @@ func (s *Server) withHTTP1(next fasthttp.RequestHandler) fasthttp.RequestHandler
 
 // withShortcuts is the middleware in front of the router. It answers the most frequent requests, which need no router: memoized ones, and
 // guesses of keys.
-func (s *Server) withShortcuts(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (s *Server) withShortcuts(known endpoints, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(http *fasthttp.RequestCtx) {
 		connection := connectionOf(http)
 		c := connection.takeCall()
@@ -86,7 +86,7 @@ func (s *Server) withShortcuts(next fasthttp.RequestHandler) fasthttp.RequestHan
 			c.memoized = m
 			s.enter(c, m.route)
 			s.run(c)
-		} else if !s.refuseAtOnce(c) {
+		} else if !s.refuseAtOnce(c, known) {
 			connection.begun = c
 			next(http) // which takes it
 			return

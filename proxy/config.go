@@ -18,22 +18,19 @@ import (
 
 // Config configures a Server. Fields are required unless noted otherwise. The caller closes what it passes, after Shutdown.
 type Config struct {
-	Store   *sqlstore.Store
-	Reports ReportsConfig
-	Plans   policy.Plans
-	Budget  policy.Budget
-
-	Cache    CacheConfig
-	Capacity Capacity
-
-	// Profiles serves the profiles of the Go runtime on the admin listener. They show addresses and texts from memory.
-	Profiles bool
-
-	Health HealthConfig
-
+	// Who may ask for what.
+	Store     *sqlstore.Store
+	Plans     policy.Plans
+	Budget    policy.Budget
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
-	BaseURL   string // at which clients reach the server: http or https, a host and perhaps a path, without a trailing slash
-	DocsURL   string // docs_url of every error; empty: the server's own API reference
+
+	// What requests are answered with.
+	Reports  ReportsConfig
+	Cache    CacheConfig
+	Capacity Capacity // optional
+
+	BaseURL string // at which clients reach the server: http or https, a host and perhaps a path, without a trailing slash
+	DocsURL string // docs_url of every error; empty: the server's own API reference
 
 	// Prefill is what the API reference shows filled in: the key of a demo, which is not secret.
 	Prefill docs.Prefill
@@ -45,8 +42,11 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may call the API from a browser, each as browsers write it, or AnyOrigin alone; empty: none.
 	CORSOrigins []string
 
+	// What operators see: the zero values of these four show the least.
+	Health    HealthConfig
 	AccessLog AccessLogConfig
 	Tracing   TracingConfig
+	Profiles  bool // the admin listener serves those of the Go runtime, which show addresses and texts from memory
 
 	Version  string // of the build, for the metrics
 	Log      *slog.Logger
@@ -90,7 +90,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	}
 	c.setDefaults()
 	s := &Server{
-		config: c,
+		now: c.Now,
 		gate: policy.NewGate(policy.Config{
 			Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 		}),
@@ -98,14 +98,13 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		sharing: newSharing(c.CORSOrigins),
 		headers: newHeaderReader(&c), errors: newErrorAnswers(c.DocsURL),
 	}
-	metrics := newMetrics(c.Registry, c.Version)
-	s.telemetry = telemetry{now: c.Now, metrics: metrics, tracing: newTracing(c.Tracing, c.BaseURL, s.gate), causes: causeLog{c.Log, metrics.panics}}
+	s.telemetry = newTelemetry(&c, s.gate)
 	var err error
 	if s.calendar, err = translate.NewCalendar(); err != nil {
 		return nil, err
 	}
 	s.memo = newMemo(s.gate, s.calendar, c.AccessLog.Format)
-	if s.reference, err = referenceFor(&s.config); err != nil {
+	if s.reference, err = referenceFor(&c); err != nil {
 		return nil, err
 	}
 	if s.health, err = newHealth(&c, s.gate); err != nil {
@@ -121,7 +120,8 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	}
 	s.portfolios = &portfolioServer{s.reports, c.Store, portfolios, s.telemetry.causes}
 	s.properties = &propertyServer{c.Store, c.Reports.History, s.reports, s.calendar}
+	s.agents = newMCPEndpoint(s, &c)
 	s.edge = s.newEdge(s.routes())
-	s.telemetry.access = newAccessLog(c.AccessLog)
+	s.telemetry.access = newAccessLog(c.AccessLog) // last: Shutdown ends it
 	return s, nil
 }

@@ -84,7 +84,7 @@ func (s *Server) newRefusals() func() []byte {
 	var text []byte
 	return func() []byte {
 		id := newRequestID().String()
-		if now := s.config.Now().Unix(); text == nil || now != second {
+		if now := s.now().Unix(); text == nil || now != second {
 			second, written, text = now, id, s.refusalOfConnection(id)
 		}
 		return bytes.ReplaceAll(text, []byte(written), []byte(id))
@@ -97,7 +97,7 @@ const refusalRetry = 2 * time.Second
 // refusalOfConnection returns the answer to a connection for which there is no room.
 func (s *Server) refusalOfConnection(id string) []byte {
 	http := new(fasthttp.RequestCtx)
-	c := &call{id: id, route: &route{Path: "refused"}, started: s.config.Now(), http: http}
+	c := &call{id: id, route: &route{Path: "refused"}, started: s.now(), http: http}
 	s.errors.send(c, &apiError{code: codeServiceUnavailable, retryAfter: refusalRetry,
 		message: "too many connections are open: close those that are idle, or use fewer"})
 	http.Response.SetConnectionClose()

@@ -92,7 +92,7 @@ func (w *world) wantRefused(t *testing.T, c *rawConn) (id string) {
 
 func (w *world) openConnections(t *testing.T) int {
 	t.Helper()
-	return int(counted(t, w.server.config.Registry, "sara_connections"))
+	return int(counted(t, w.config.Registry, "sara_connections"))
 }
 
 func (w *world) wantConnections(t *testing.T, want int) {
@@ -118,7 +118,7 @@ func TestConnections503ServiceUnavailableFromOneAddress(t *testing.T) {
 		t.Errorf("another address is answered %d", r.status)
 	}
 	w.wantConnections(t, minPerNetwork+1)
-	if got := counted(t, w.server.config.Registry, "sara_connections_refused_total"); got != 3 {
+	if got := counted(t, w.config.Registry, "sara_connections_refused_total"); got != 3 {
 		t.Errorf("%v refusals are counted, want 3", got)
 	}
 	w.advance(evictAfter)
@@ -134,7 +134,7 @@ func TestConnections503ServiceUnavailableFromOneAddress(t *testing.T) {
 			closed++
 		}
 	}
-	if closed != 1 || counted(t, w.server.config.Registry, "sara_connections_evicted_total") != 1 {
+	if closed != 1 || counted(t, w.config.Registry, "sara_connections_evicted_total") != 1 {
 		t.Errorf("%d connections were closed, want 1", closed)
 	}
 }
@@ -153,7 +153,7 @@ func TestConnections503ServiceUnavailableHalfSentHeads(t *testing.T) {
 	for i := range 300 {
 		w.fill(fmt.Sprint("127.0.1.", i%8), 1, half)
 		w.await(t, "room", func() bool {
-			return counted(t, w.server.config.Registry, "sara_connections_evicted_total") == float64(i+1)
+			return counted(t, w.config.Registry, "sara_connections_evicted_total") == float64(i+1)
 		})
 		w.advance(evictAfter)
 		if open := w.openConnections(t); open > minConnections {

@@ -21,6 +21,9 @@ func newSharing(origins []string) sharing {
 	return sharing{any: slices.Contains(origins, AnyOrigin), origins: origins}
 }
 
+// isOff reports whether no origin is configured.
+func (s sharing) isOff() bool { return len(s.origins) == 0 }
+
 // allowed returns the value of Access-Control-Allow-Origin for an origin; empty: it may not read answers.
 func (s sharing) allowed(origin []byte) string {
 	if s.any {
@@ -51,7 +54,7 @@ const (
 // withCORS is the middleware that answers preflights, and lets pages of the configured origins read all other answers of the API, errors
 // too. There is none if no origin is configured.
 func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	if len(s.config.CORSOrigins) == 0 {
+	if s.sharing.isOff() {
 		return next
 	}
 	preflights := &route{Path: "preflight", Open: true}
@@ -107,7 +110,7 @@ func (s *Server) sharedOrigin(http *fasthttp.RequestCtx) string {
 
 // share lets the page that has sent a request read its answer. An answer without an origin differs from one with it, so it varies by it.
 func (s *Server) share(http *fasthttp.RequestCtx) {
-	if len(s.config.CORSOrigins) == 0 || !isShared(http.RequestURI()) {
+	if s.sharing.isOff() || !isShared(http.RequestURI()) {
 		return
 	}
 	header := &http.Response.Header

@@ -28,7 +28,8 @@
 //     Report.Plan). Days that Search Console no longer has come from the archive (fromarchive.go, reportServer.readArchive;
 //     archive/read.go, History.Read), all others through the cache (upstreamread.go, reportServer.readUpstream; proxy/cache/look.go,
 //     Cache.Look). The goroutine of the request reads Redis and waits for the fill. If stored figures may answer first (step 10), another
-//     goroutine waits for the fill (upstreamread.go, upstreamRead.begin). The cache coalesces concurrent requests for the same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
+//     goroutine waits for the fill (upstreamread.go, upstreamRead.begin). The cache coalesces concurrent requests for the
+//     same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
 //  9. If the table is expected to be small, the fill asks for all of its rows (tablesizes.go, tableSizes.enlarged). It waits for its share
 //     of the memory, and fails if that does not become free in time (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go,
 //     Budget.Acquire). If a newer copy of the daily series shows other days as published, the request is planned again

@@ -50,11 +50,11 @@ func (e *endpoints) find(path []byte) *route {
 
 // refuseAtOnce answers a request to an endpoint whose key the gate refuses without waiting, and reports whether it has. Such a request needs
 // neither the router nor a context.
-func (s *Server) refuseAtOnce(c *call) bool {
+func (s *Server) refuseAtOnce(c *call, known endpoints) bool {
 	if c.header.authorizations != 1 || s.telemetry.tracing.isOn() || !c.http.IsGet() && !c.http.IsHead() || c.isTooLong() {
 		return false
 	}
-	if c.route = s.endpoints.find(c.http.URI().PathOriginal()); c.route == nil {
+	if c.route = known.find(c.http.URI().PathOriginal()); c.route == nil {
 		return false
 	}
 	s.telemetry.metrics.inFlight.Inc()

@@ -143,10 +143,7 @@ func appendError(dst []byte, e *apiError, requestID, docsURL string) []byte {
 
 // frontDoor serves the root, which people try first: it points to the API reference.
 func frontDoor(s *Server, _ context.Context, _ *call) (reply, error) {
-	return envelope(struct {
-		DocsURL    string `json:"docs_url"`
-		OpenAPIURL string `json:"openapi_url"`
-	}{s.config.DocsURL, s.config.BaseURL + pathOpenAPI}, struct{}{}), nil
+	return s.root, nil
 }
 
 // unknownPath serves requests for which the router finds no endpoint.

@@ -36,16 +36,18 @@ const codeOrigin = "ORIGIN_NOT_ALLOWED"
 type mcpEndpoint struct {
 	server *Server
 	route  *route
-	serve  fasthttp.RequestHandler
-	hosts  []string // that the service is reached by, besides loopback
+	serve  fasthttp.RequestHandler // of messages that are admitted
+	api    fasthttp.RequestHandler // of the requests that messages make
+	hosts  []string                // that the service is reached by, besides loopback
 }
 
-func (s *Server) newMCPEndpoint() *mcpEndpoint {
+func newMCPEndpoint(s *Server, c *Config) *mcpEndpoint {
 	e := &mcpEndpoint{server: s, route: &route{Path: pathMCP}}
-	if base, err := url.Parse(s.config.BaseURL); err == nil {
+	version := c.Version
+	if base, err := url.Parse(c.BaseURL); err == nil {
 		e.hosts = append(e.hosts, base.Hostname())
 	}
-	inner := sync.OnceValue(func() http.Handler { return mcp.New(e, s.config.Version) }) // lazily: its schemas take long, and many servers never need it
+	inner := sync.OnceValue(func() http.Handler { return mcp.New(e, version) }) // lazily: its schemas take long, and many servers never need it
 	e.serve = fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := r.Context().Value(mcpCall{}).(*message)
 		inner().ServeHTTP(w, r.WithContext(context.WithValue(m.ctx, mcpCall{}, m)))
@@ -156,7 +158,7 @@ func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
 func (e *mcpEndpoint) Get(ctx context.Context, target string) mcp.Answer {
 	var inner fasthttp.RequestCtx
 	e.initRequest(ctx, &inner, target)
-	e.server.handler(&inner)
+	e.api(&inner)
 	response := &inner.Response
 	answer := mcp.Answer{Status: response.StatusCode(), RequestID: string(response.Header.Peek("X-Request-Id")), Body: response.Body()}
 	answer.RetryAfter, _ = strconv.Atoi(string(response.Header.Peek(fasthttp.HeaderRetryAfter)))
@@ -181,7 +183,7 @@ func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCt
 // Totals implements mcp.API.
 func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Values) []byte {
 	m, s := ctx.Value(mcpCall{}).(*message), e.server
-	c := &call{id: m.id, route: e.route, started: s.config.Now(), grant: m.grant, part: true}
+	c := &call{id: m.id, route: e.route, started: s.now(), grant: m.grant, part: true}
 	s.setWindow(c)
 	var err error
 	if c.params, err = translate.Parse(translate.Summary(), []byte(days.Encode()), c.window); err != nil {

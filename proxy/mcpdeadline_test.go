@@ -20,7 +20,7 @@ func TestMCP200WhenTheTimeIsOver(t *testing.T) {
 	hanging := make(chan struct{})
 	w.answerWith(func(http.ResponseWriter, *http.Request) { <-hanging })
 	defer close(hanging)
-	endpoint := w.server.newMCPEndpoint()
+	endpoint := w.server.agents
 	for i, dimension := range []string{"query", "page", "country", "device"} { // before the circuit breaker opens
 		client, server := net.Pipe()
 		var request fasthttp.RequestCtx

@@ -15,6 +15,7 @@ import (
 type reference struct {
 	document *cache.Answer // the OpenAPI document
 	pages    *docs.Pages   // what people read
+	root     reply         // points to both
 }
 
 func newReference(c *Config) (*reference, error) {
@@ -26,7 +27,11 @@ func newReference(c *Config) (*reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reference{document: cache.NewAnswer(document, c.Now()), pages: pages}, nil
+	root := envelope(struct {
+		DocsURL    string `json:"docs_url"`
+		OpenAPIURL string `json:"openapi_url"`
+	}{c.DocsURL, c.BaseURL + pathOpenAPI}, struct{}{})
+	return &reference{document: cache.NewAnswer(document, c.Now()), pages: pages, root: root}, nil
 }
 
 func newPages(c *Config, document []byte) (*docs.Pages, error) {

@@ -174,7 +174,7 @@ func checkUnread(t *testing.T, w *world, request func(w *world, key string, n in
 	for i := range asked {
 		silent = append(silent, ask("pro", 1+i))
 		w.await(t, "an answer", func() bool {
-			ended := counted(t, w.server.config.Registry, "sara_unread_answers_total")
+			ended := counted(t, w.config.Registry, "sara_unread_answers_total")
 			return int(ended) == max(0, i+1+1-most)
 		})
 		if bytes := w.server.sendings.size(); bytes > float64(most*long) {

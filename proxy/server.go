@@ -39,29 +39,35 @@ const (
 
 // Server is the public API. Its methods are safe for concurrent use.
 type Server struct {
-	config     Config
-	calendar   translate.Calendar
-	gate       *policy.Gate
-	telemetry  telemetry
-	memo       *memo
-	endpoints  endpoints
-	errors     *errorAnswers
-	headers    *headerReader
+	now func() time.Time
+
+	// What decides on a request.
+	gate     *policy.Gate
+	calendar translate.Calendar
+	memo     *memo
+
+	// What answers it.
 	reports    *reportServer
 	portfolios *portfolioServer
 	properties *propertyServer
-	sharing    sharing
+	agents     *mcpEndpoint
 	*reference
-	health   *health
-	admin    http.Handler
-	handler  fasthttp.RequestHandler // of a request that has arrived
-	edge     *fasthttp.Server
-	open     *connections.Set
-	sendings *sendings
 
-	listening sync.Mutex   // guards the following fields
-	listener  net.Listener // of Serve
-	ended     bool         // Shutdown was called
+	// How it is read, and what its answer has besides.
+	headers   *headerReader
+	errors    *errorAnswers
+	sharing   sharing
+	telemetry telemetry
+
+	// What operators see.
+	health *health
+	admin  http.Handler
+
+	// Its way through the network.
+	edge      *fasthttp.Server
+	open      *connections.Set
+	sendings  *sendings
+	listening listening
 }
 
 // newEdge builds the HTTP server: router, middleware and limits. The library's own error answers are replaced, because they are
@@ -78,16 +84,15 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	front := s.handle(&route{Path: "/", Open: true, serve: frontDoor})
 	r.GET("/", front)
 	r.HEAD("/", front)
-	agents := s.newMCPEndpoint()
-	r.POST(pathMCP, agents.handle)
+	r.POST(pathMCP, s.agents.handle)
 	// There are no streams to open (GET) and no sessions to end (DELETE).
 	r.ANY(pathMCP, s.handle(&route{Path: pathMCP, Open: true, serve: wrongMethod(fasthttp.MethodPost, "MCP messages are sent with POST")}))
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod(readMethods, "every endpoint is read with GET or HEAD")})
-	s.endpoints = newEndpoints(routes)
-	s.handler = s.withShortcuts(s.withPages(r.Handler))
+	api := s.withShortcuts(newEndpoints(routes), s.withPages(r.Handler))
+	s.agents.api = api
 	return &fasthttp.Server{
-		Handler:               s.withHTTP1(s.withCORS(s.handler)),
+		Handler:               s.withHTTP1(s.withCORS(api)),
 		ErrorHandler:          s.sendMalformed,
 		HeaderReceived:        mcpBody,
 		Name:                  serverName,
@@ -97,7 +102,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          writeTimeout,
 		IdleTimeout:           idleTimeout,
-		Concurrency:           2 * s.config.Capacity.connections(), // closed ones leave a moment later
+		Concurrency:           2 * s.open.Limit(), // closed ones leave a moment later
 		CloseOnShutdown:       true,
 		SecureErrorLogMessage: true,
 		NoDefaultContentType:  true,
@@ -113,7 +118,7 @@ func (discardLogger) Printf(string, ...any) {}
 // Serve answers requests on the listener until Shutdown, and closes it. It must be called at most once.
 func (s *Server) Serve(l net.Listener) error {
 	bounded := s.newListener(l)
-	if !s.listen(bounded) {
+	if !s.listening.begin(bounded) {
 		return l.Close()
 	}
 	if err := s.edge.Serve(bounded); err != nil {
@@ -122,22 +127,28 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// listen registers the listener. It reports false if Shutdown came first.
-func (s *Server) listen(l net.Listener) bool {
-	s.listening.Lock()
-	defer s.listening.Unlock()
-	s.listener = l
-	return !s.ended
+// A listening is the listener of a server, from Serve to Shutdown. Either may come first.
+type listening struct {
+	mu       sync.Mutex // guards the following fields
+	listener net.Listener
+	ended    bool
 }
 
-// closeListener closes the listener, and makes a later Serve return at once. The HTTP library's shutdown misses a listener
-// that it has not yet begun to serve.
-func (s *Server) closeListener() {
-	s.listening.Lock()
-	defer s.listening.Unlock()
-	s.ended = true
-	if s.listener != nil {
-		_ = s.listener.Close() // usually closed already
+// begin registers the listener. It reports false if end came first.
+func (l *listening) begin(on net.Listener) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listener = on
+	return !l.ended
+}
+
+// end closes the listener, and makes a later begin fail. The HTTP library's shutdown misses a listener that it has not yet begun to serve.
+func (l *listening) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	if l.listener != nil {
+		_ = l.listener.Close() // usually closed already
 	}
 }
 
@@ -150,7 +161,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	defer s.telemetry.access.close()
 	defer s.reports.cache.Close()
-	defer s.closeListener()
+	defer s.listening.end()
 	var sweep sync.WaitGroup
 	sweeping, stop := context.WithCancel(ctx)
 	defer sweep.Wait()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sara/policy"
 	"sara/policy/panics"
 )
 
@@ -19,6 +20,12 @@ type telemetry struct {
 	tracing tracing
 	access  *accessLog
 	causes  causeLog
+}
+
+// newTelemetry returns the telemetry of a server, without its access log.
+func newTelemetry(c *Config, gate *policy.Gate) telemetry {
+	m := newMetrics(c.Registry, c.Version)
+	return telemetry{now: c.Now, metrics: m, tracing: newTracing(c.Tracing, c.BaseURL, gate), causes: causeLog{c.Log, m.panics}}
 }
 
 // record writes an answered request to metrics, trace and access log. failed is nil for a success.

@@ -34,6 +34,7 @@ import (
 type world struct {
 	t        testing.TB
 	server   *Server
+	config   Config // of the server
 	store    *sqlstore.Store
 	sim      *gscsim.Server
 	gateway  *upstream.Gateway
@@ -243,6 +244,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)
 	config.Reports.Upstream = w.gateway
+	w.config = config
 	w.server, err = newServer(config, sharedReference)
 	w.must(err)
 	w.server.edge.ReadTimeout = 10 * time.Minute // with the edge's own, a busy machine closes connections whose requests are on their way

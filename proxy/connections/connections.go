@@ -64,6 +64,9 @@ func New(c Config) *Set {
 // now returns the time since the set began, in nanoseconds, always above zero.
 func (s *Set) now() int64 { return max(0, int64(s.config.Now().Sub(s.begun))) + 1 }
 
+// Limit returns how many connections may be open.
+func (s *Set) Limit() int { return s.config.Limit }
+
 func (s *Set) count() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
