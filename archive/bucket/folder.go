@@ -25,10 +25,7 @@ type folder struct {
 
 var _ Bucket = (*folder)(nil)
 
-const (
-	folderMode = 0o700
-	fileMode   = 0o600
-)
+const folderMode = 0o700
 
 func openFolder(root string) (Bucket, error) {
 	if root == "" {

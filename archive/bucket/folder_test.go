@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sara/archive/atomicfile"
 )
 
 func TestOpenCreatesTheFolderOfABarePath(t *testing.T) {
@@ -39,7 +41,7 @@ func TestAbandonedTemporaryFilesAreHiddenAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)
 	revision := put(t, b, "a/o", "x", "")
-	left := filepath.Join(dir, "a", temporaryPrefix+"o")
+	left := filepath.Join(dir, "a", atomicfile.TemporaryPrefix+"o")
 	if err := os.WriteFile(left, []byte("hal"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"time"
+
+	"sara/archive/atomicfile"
 )
 
 // withLock runs change under the lock on the directory of the object, which it creates if necessary.
@@ -81,15 +84,13 @@ func makeDurable(root *os.Root, directory string) error {
 	return errors.Join(above.Sync(), above.Close())
 }
 
-const temporaryPrefix = ".tmp-"
-
 func removeAbandoned(root *os.Root, dir *os.File, parent string) error {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, temporaryPrefix) {
+		if strings.HasPrefix(name, atomicfile.TemporaryPrefix) {
 			if err := root.Remove(path.Join(parent, name)); err != nil {
 				return err
 			}
@@ -120,26 +121,19 @@ func expect(root *os.Root, name, revision string) (fs.FileInfo, error) {
 
 // replace writes data in place of the object before, and syncs it, so a crash cannot undo it.
 func replace(root *os.Root, dir *os.File, name string, data []byte, before fs.FileInfo) (revision string, err error) {
-	// The lock makes the name unique.
-	temporary := path.Join(path.Dir(name), temporaryPrefix+path.Base(name))
-	defer func() {
-		if err != nil {
-			_ = root.Remove(temporary) // if this fails, the next writer removes it
-		}
-	}()
-	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	temporary, err := atomicfile.Create(root, path.Dir(name), func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 	if err != nil {
-		return "", err
-	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return "", err
 	}
 	info, err := advanceTime(root, temporary, before)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = root.Rename(temporary, name)
 	}
-	if err := root.Rename(temporary, name); err != nil {
+	if err != nil {
+		_ = root.Remove(temporary) // if this fails, the next writer removes it
 		return "", err
 	}
 	return revisionOf(info), dir.Sync()

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"sara/archive/atomicfile"
 	"sara/translate"
 )
 
@@ -158,23 +160,19 @@ func (f *folder) clean(used []run) error {
 	return nil
 }
 
-// save replaces the state atomically.
+// save replaces the state. After a crash the one before may be back; if its runs are gone by then, the import starts over.
 func (f *folder) save(s *state) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	part := f.file(stateFile + ".part")
-	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	root, err := os.OpenRoot(f.path)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	err = atomicfile.Replace(root, stateFile, func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
-	}
-	return os.Rename(part, f.file(stateFile))
+	})
+	return errors.Join(err, root.Close())
 }

@@ -34,11 +34,12 @@ var mayImport = map[string][]string{
 	"policy/redisconn":            {},
 	"policy/redistest":            {"policy/redisconn"},
 	"archive":                     {"archive/bucket", "archive/tablefile", "policy/flight", "policy/lru", "policy/panics", "translate"},
-	"archive/bulkexport":          {"archive", "archive/tablefile", "translate"},
+	"archive/atomicfile":          {},
+	"archive/bulkexport":          {"archive", "archive/atomicfile", "archive/tablefile", "translate"},
 	"archive/duckdbtest":          {"archive/nodetest"},
 	"archive/nodetest":            {},
 	"archive/tablefile":           {"translate"},
-	"archive/bucket":              {"policy/breaker"},
+	"archive/bucket":              {"archive/atomicfile", "policy/breaker"},
 	"archive/bucket/s3test":       {},
 	"archive/sqlstore":            {"policy", "policy/keyring", "translate"},
 	"archive/sqlstore/pgtest":     {},
@@ -81,7 +82,7 @@ var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/red
 
 // testOnly lists what the tests of one package may import in addition, to set up its surroundings.
 var testOnly = map[string][]string{
-	"cmd/sara":             {"archive/sqlstore", "cmd/sara/internal/...", "policy", "translate"},
+	"cmd/sara":             {"archive/atomicfile", "archive/sqlstore", "cmd/sara/internal/...", "policy", "translate"},
 	"proxy":                {"archive/bucket"}, // the storage of the archive
 	"proxy/cache":          {"policy"},         // the budget that fills are charged to
 	"proxy/jobs/collector": {"archive/bucket"}, // the storage of the archive

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/archive/atomicfile"
 	"sara/cmd/sara/internal/clitest"
 	"sara/cmd/sara/internal/command"
 	"sara/cmd/sara/internal/demo"
@@ -488,7 +489,7 @@ func testReportInterrupted(a *agency, binary string) {
 	}
 	wantParts(t, running.stderr.String(), "interrupted: what is written stays; repeat the command with --resume to go on")
 	for _, file := range reportFiles(t, folder) {
-		if strings.Contains(file, ".part-") {
+		if strings.Contains(file, atomicfile.TemporaryPrefix) {
 			t.Errorf("it leaves %s", file)
 		}
 	}

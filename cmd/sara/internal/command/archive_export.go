@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"sara/archive"
+	"sara/archive/atomicfile"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
@@ -252,20 +252,9 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if before, err := os.Stat(path); err == nil && !before.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file; leave out --output to write to standard output", path)
 	}
-	part, err := os.OpenFile(path+".part-"+rand.Text(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return err
+		return fmt.Errorf("replace %s: %w", path, err)
 	}
-	err = write(part)
-	if err == nil {
-		err = part.Sync()
-	}
-	err = errors.Join(err, part.Close())
-	if err == nil {
-		err = os.Rename(part.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(part.Name()))
-	}
-	return nil
+	return errors.Join(atomicfile.Replace(root, filepath.Base(path), write), root.Close())
 }

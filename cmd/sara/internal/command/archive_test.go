@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/term"
 
+	"sara/archive/atomicfile"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/clitest"
 	"sara/translate"
@@ -69,7 +70,7 @@ func TestExportedHistoryCanBeImported(t *testing.T) {
 // noPartsLeft checks that no partial file is left.
 func noPartsLeft(c *clitest.CLI) {
 	c.T.Helper()
-	if left, err := filepath.Glob(c.Path("*.part*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(c.Path(atomicfile.TemporaryPrefix + "*")); err != nil || len(left) > 0 {
 		c.T.Errorf("there are %v (%v)", left, err)
 	}
 }

@@ -1,7 +1,6 @@
 package reporting
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"sara/archive/atomicfile"
 )
 
 // saveEvery is the interval at which the record is written during a run: a killed run loses what it recorded within this time.
@@ -145,30 +146,14 @@ func (f *Folder) write(name string, format Format, columns []string, rows [][]by
 	return f.replaceFile(name, func(w io.Writer) error { return writeRows(w, format, columns, rows) })
 }
 
-// replaceFile atomically replaces a file with the output of write, which only its owner can read.
+// replaceFile atomically replaces a file with the output of write, which only its owner can read, and makes its folder.
 func (f *Folder) replaceFile(name string, write func(io.Writer) error) error {
 	if folder := path.Dir(name); folder != "." {
 		if err := f.root.MkdirAll(folder, 0o700); err != nil {
 			return err
 		}
 	}
-	temporary := name + ".part-" + rand.Text()
-	part, err := f.root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	err = write(part)
-	if err == nil {
-		err = part.Sync()
-	}
-	err = errors.Join(err, part.Close())
-	if err == nil {
-		err = f.root.Rename(temporary, name)
-	}
-	if err != nil {
-		return errors.Join(err, f.root.Remove(temporary))
-	}
-	return nil
+	return atomicfile.Replace(f.root, name, write)
 }
 
 // saveSometimes saves the record unless that was done a moment ago.

@@ -1,0 +1,48 @@
+// Package atomicfile replaces files as a whole: whoever reads a file, also after a crash, finds all of the old content or all of the new.
+package atomicfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// TemporaryPrefix is the beginning of the names of files that are not complete. Programs that read a folder as one table, such as Spark, skip
+// names that begin with a dot. A process that is killed leaves such a file behind; it may be deleted when no other process writes there.
+const TemporaryPrefix = ".tmp-"
+
+// Replace replaces a file of root, or creates it, with the output of write. Only its owner can read it. If Replace fails, the file is what it
+// was, and no other is left. The new content is on the disk before it gets the name, but the name itself may not be: after a crash, the old
+// file may be back, unless the caller has synced the directory.
+func Replace(root *os.Root, name string, write func(io.Writer) error) error {
+	temporary, err := Create(root, path.Dir(name), write)
+	if err != nil {
+		return err
+	}
+	if err := root.Rename(temporary, name); err != nil {
+		return errors.Join(fmt.Errorf("replace %s: %w", filepath.Join(root.Name(), name), err), root.Remove(temporary))
+	}
+	return nil
+}
+
+// Create writes the output of write into a new file of a directory, syncs it, and returns its temporary name, which the caller renames. It is
+// for callers who change more than the content; all others use Replace.
+func Create(root *os.Root, directory string, write func(io.Writer) error) (temporary string, err error) {
+	temporary = path.Join(directory, TemporaryPrefix+rand.Text())
+	file, err := root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("create a file in %s: %w", filepath.Join(root.Name(), directory), err)
+	}
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, root.Remove(temporary))
+	}
+	return temporary, nil
+}
