@@ -143,7 +143,7 @@ func seedURLs(f *fixture, propertyID string, n int) {
 func stageAll(f *fixture, propertyID string, rows [][]any) {
 	f.t.Helper()
 	tx := value(f.pools.jobs.BeginTx(f.ctx, nil))(f.t)
-	number := value(one(f.ctx, tx, scalar[int32], "SELECT "+indexNumber, propertyID))(f.t)
+	number := value(one(f.ctx, tx, scalar[int32], "SELECT "+indexNumber, named{"property": propertyID}))(f.t)
 	wantNil(f.t, tx.Rollback())
 	labels := map[string]int32{}
 	for _, r := range rows {

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +14,9 @@ import (
 // uses for a repeated prepared statement.
 func (f *fixture) plans(query string, args ...any) (plans []string) {
 	f.t.Helper()
+	if values, ok := args[0].(named); ok {
+		query, args = values.bind(query)
+	}
 	if f.dialect == sqliteDialect {
 		steps := value(all(f.ctx, f.changes, func(row scanner, step *string) error {
 			var id, parent, unused int
@@ -81,9 +83,9 @@ func testPlansOfPages(t *testing.T, f *fixture) {
 		for by, index := range indexes {
 			name, descending := strings.CutPrefix(by, "-")
 			order := value(indexOrder(translate.Order{By: name, Descending: descending}))(t)
-			where, args := f.indexConditions(site.ID, q)
-			args = append(args, 500, 400)
-			for _, plan := range f.plans(pageQuery(order, where, len(args)), args...) {
+			where, values := f.indexConditions(site.ID, q)
+			values["limit"], values["offset"] = 500, 400
+			for _, plan := range f.plans(pageQuery(order, where), values) {
 				if !pagesFromIndex(f.dialect, plan, index, q != IndexQuery{}) {
 					t.Errorf("%+v by %s does not use %s alone:\n%s", q, by, index, plan)
 				}
@@ -112,28 +114,28 @@ func pagesFromIndex(d dialect, plan, index string, filtered bool) bool {
 // Queries that count or read the URLs of a property find them by an index.
 func testPlansOfReadings(t *testing.T, f *fixture) {
 	site := seedPlans(f)
-	where, args := f.indexConditions(site.ID, IndexQuery{Bucket: translate.BucketError, CoverageState: "Soft 404",
+	where, values := f.indexConditions(site.ID, IndexQuery{Bucket: translate.BucketError, CoverageState: "Soft 404",
 		SitemapPath: "https://example.com/sitemap-3.xml", Contains: "shop"})
-	counted, countedArgs := f.indexConditions(site.ID, IndexQuery{CoverageState: "Soft 404", SitemapPath: "https://example.com/sitemap-3.xml"})
+	values["read"], values["last_key"], values["last_url"] = 5, int64(3), []byte("https://example.com/")
+	counted, countedValues := f.indexConditions(site.ID, IndexQuery{CoverageState: "Soft 404", SitemapPath: "https://example.com/sitemap-3.xml"})
 	type query struct {
 		text string
 		args []any
 	}
 	queries := map[string]query{
-		"count of a search": {fmt.Sprintf(selectPosition, "SELECT count(*) FROM indexed_urls WHERE "+where), args},
-		"total":             {fmt.Sprintf(selectPosition, "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE "+counted), countedArgs},
+		"count of a search": {totalQuery("SELECT count(*) FROM indexed_urls WHERE " + where), []any{values}},
+		"total":             {totalQuery("SELECT coalesce(sum(urls), 0) FROM index_counts WHERE " + counted), []any{countedValues}},
 		"state":             {selectIndexState, []any{site.ID}},
-		"coverage":          {selectCoverage, []any{site.ID}},
-		"rollups":           {selectRollups, []any{site.ID}},
-		"trend":             {selectIndexDays, []any{site.ID, 1}},
+		"coverage":          {selectCoverage, []any{named{"property": site.ID}}},
+		"rollups":           {selectRollups, []any{named{"property": site.ID}}},
+		"trend":             {selectIndexDays, []any{named{"property": site.ID, "from": 1}}},
 		"prune":             {pruneDays, []any{1, keptIndexDays}},
 		"stage":             {stageInspection, []any{1, 1, "PASS", 1, 1, site.ID, []byte("https://example.com/")}},
 		"apply":             {applyInspections, []any{1}},
 	}
 	for _, order := range []string{"clicks", "clicks DESC", "url", "url DESC", "crawled_asc", "crawled_desc DESC", "inspected_at", "inspected_at DESC"} {
-		count, countArgs := countQuery(IndexQuery{Contains: "shop", Limit: 5}, order, where, slices.Clip(args), 5,
-			keyset{int64(3), []byte("https://example.com/")})
-		queries["count after a page by "+order] = query{fmt.Sprintf(selectPosition, count), countArgs}
+		count := countQuery(IndexQuery{Contains: "shop", Limit: 5}, order, where, 5)
+		queries["count after a page by "+order] = query{totalQuery(count), []any{values}}
 	}
 	for name, query := range queries {
 		for _, plan := range f.plans(query.text, query.args...) {

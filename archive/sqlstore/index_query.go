@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,14 +49,15 @@ func (s *Store) readConsistentPage(ctx context.Context, propertyID string, q Ind
 	if err != nil {
 		return IndexedPage{}, err
 	}
-	where, args := s.indexConditions(propertyID, q)
+	where, values := s.indexConditions(propertyID, q)
+	values["limit"], values["offset"] = q.Limit, q.Offset
 	for range maxReadings {
-		rows, last, revision, err := s.readRows(ctx, order, where, append(slices.Clip(args), q.Limit, q.Offset))
+		rows, last, revision, err := s.readRows(ctx, pageQuery(order, where), values)
 		if err != nil {
 			return IndexedPage{}, err
 		}
-		count, countArgs := countQuery(q, order, where, slices.Clip(args), len(rows), last)
-		page, counted, err := s.readTotal(ctx, count, countArgs)
+		values["read"], values["last_key"], values["last_url"] = q.Offset+len(rows), last.key, last.url
+		page, counted, err := s.readTotal(ctx, totalQuery(countQuery(q, order, where, len(rows))), values)
 		if err != nil {
 			return IndexedPage{}, err
 		}
@@ -89,38 +89,36 @@ func indexOrder(o translate.Order) (key string, err error) {
 	return columns[0], nil
 }
 
-// indexConditions returns the WHERE clause on indexed_urls and its arguments. Without Contains, it also fits index_counts, which
-// has the same columns except those of the URL.
-func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, args []any) {
+// indexConditions returns the WHERE clause on indexed_urls and the values of its parameters. Without Contains, it also fits index_counts,
+// which has the same columns except those of the URL.
+func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, values named) {
+	values = named{"property": propertyID, "bucket": q.Bucket, "label": cleanLabel(q.CoverageState), "sitemap": []byte(q.SitemapPath),
+		"part": foldPattern(q.Contains)}
 	// The first two conditions match the partial indexes.
-	conditions, args := []string{"number = " + indexNumber, "bucket > 0"}, []any{propertyID}
-	add := func(condition string, arg any) {
-		args = append(args, arg)
-		conditions = append(conditions, strings.ReplaceAll(condition, "$n", fmt.Sprintf("$%d", len(args))))
-	}
+	where = "number = " + indexNumber + " AND bucket > 0"
 	if q.Bucket != 0 {
-		add("bucket = $n", q.Bucket)
+		where += " AND bucket = @bucket"
 	}
 	if q.CoverageState != "" {
-		add("label = (SELECT number FROM coverage_labels WHERE label = $n)", cleanLabel(q.CoverageState))
+		where += " AND label = (SELECT number FROM coverage_labels WHERE label = @label)"
 	}
 	if q.SitemapPath != "" {
 		// IS TRUE keeps PostgreSQL from turning this into a join, which would lose the index order and need a sort.
-		add("(sitemaps IN (SELECT m.sitemaps FROM index_sitemaps p JOIN index_sitemap_sets m ON m.number = p.number"+
-			" AND m.sitemap = p.sitemap WHERE p.number = "+indexNumber+" AND p.path = $n)) IS TRUE", []byte(q.SitemapPath))
+		where += " AND (sitemaps IN (SELECT m.sitemaps FROM index_sitemaps p JOIN index_sitemap_sets m ON m.number = p.number" +
+			" AND m.sitemap = p.sitemap WHERE p.number = " + indexNumber + " AND p.path = @sitemap)) IS TRUE"
 	}
 	if q.Contains != "" {
-		add(s.dialect.urlContains(), foldPattern(q.Contains))
+		where += " AND " + s.dialect.urlContains()
 	}
-	return strings.Join(conditions, " AND "), args
+	return where, values
 }
 
-// urlContains is the condition that the lower-case form of a URL contains the bytes $n, without wildcards.
+// urlContains is the condition that the lower-case form of a URL contains the bytes @part, without wildcards.
 func (d dialect) urlContains() string {
 	if d == sqliteDialect {
-		return "instr(CASE WHEN folded IS NULL THEN url WHEN length(folded) > 0 THEN folded ELSE lower(url) END, $n) > 0"
+		return "instr(CASE WHEN folded IS NULL THEN url WHEN length(folded) > 0 THEN folded ELSE lower(url) END, @part) > 0"
 	}
-	return "position($n IN CASE WHEN folded IS NULL THEN url WHEN length(folded) > 0 THEN folded" +
+	return "position(@part IN CASE WHEN folded IS NULL THEN url WHEN length(folded) > 0 THEN folded" +
 		" ELSE convert_to(lower(convert_from(url, 'UTF8') COLLATE \"C\"), 'UTF8') END) > 0"
 }
 
@@ -141,71 +139,71 @@ func foldPattern(part string) []byte {
 	return folded
 }
 
-const selectPosition = "SELECT s.revision, (SELECT coalesce(sum(urls), 0) FROM index_counts WHERE number = s.number AND bucket > 0), (%s), " +
-	indexStateColumns + " FROM index_states s WHERE s.property_id = $1"
-
 // keyset is the position of a row in an order: its sort key and its URL.
 type keyset struct {
 	key any
 	url []byte
 }
 
-// countQuery returns a query for the total, to run after a page of rows was read; last is its last row. The total comes from
-// the precomputed counts. For a substring search it is counted by an index walk over only the rows after the page.
-func countQuery(q IndexQuery, order, where string, args []any, rows int, last keyset) (count string, _ []any) {
-	const walk = "SELECT count(*) FROM indexed_urls WHERE "
+// countQuery returns a query for the total, to run after a page of rows was read. @read counts the rows up to the end of the page, and
+// @last_key and @last_url are those of its last row. The total comes from the precomputed counts. For a substring search it is counted
+// by an index walk over only the rows after the page.
+func countQuery(q IndexQuery, order, where string, rows int) string {
+	const walk, read = "SELECT count(*) FROM indexed_urls WHERE ", "SELECT CAST(@read AS BIGINT)"
 	switch {
 	case q.Contains == "":
-		return "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE " + where, args
+		return "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE " + where
 	case rows < q.Limit && (rows > 0 || q.Offset == 0):
-		return fmt.Sprintf("SELECT %d", q.Offset+rows), args[:1] // the property
+		return read
 	case rows == 0:
-		return walk + where, args
+		return walk + where
 	}
 	column, direction, _ := strings.Cut(order, " ")
-	after := ">"
+	after := " > "
 	if direction != "" {
-		after = "<"
+		after = " < "
 	}
-	n := len(args)
+	walked := "(" + walk + where + " AND "
 	if column == "url" {
-		return fmt.Sprintf("SELECT %d + (%s%s AND url %s $%d)", q.Offset+rows, walk, where, after, n+1), append(args, last.url)
+		return read + " + " + walked + "url" + after + "@last_url)"
 	}
-	return fmt.Sprintf("SELECT %[1]d + (%[2]s%[3]s AND %[4]s %[5]s $%[6]d) + (%[2]s%[3]s AND %[4]s = $%[6]d AND url > $%[7]d)",
-		q.Offset+rows, walk, where, column, after, n+1, n+2), append(args, last.key, last.url)
+	return read + " + " + walked + column + after + "@last_key) + " + walked + column + " = @last_key AND url > @last_url)"
 }
 
-// readTotal returns a page without its rows, and the revision of the state it read. count is a query for the total.
-func (s *Store) readTotal(ctx context.Context, count string, args []any) (page IndexedPage, revision int64, err error) {
+// totalQuery returns the query for a page without its rows; count is that for the total.
+func totalQuery(count string) string {
+	return "SELECT s.revision, (SELECT coalesce(sum(urls), 0) FROM index_counts WHERE number = s.number AND bucket > 0), (" + count + "), " +
+		indexStateColumns + " FROM index_states s WHERE s.property_id = @property"
+}
+
+// readTotal returns a page without its rows, and the revision of the state it read. The query is a totalQuery.
+func (s *Store) readTotal(ctx context.Context, query string, values named) (page IndexedPage, revision int64, err error) {
 	_, err = one(ctx, s.indexing, func(row scanner, _ *struct{}) error {
 		return row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
-	}, fmt.Sprintf(selectPosition, count), args...)
+	}, query, values)
 	if errors.Is(err, sql.ErrNoRows) {
 		return IndexedPage{}, neverRevised, nil
 	}
 	return page, revision, err
 }
 
-// The inner query reads the page from a covering index alone; only the rows of the page are looked up in the table. An empty page
-// is one row of NULLs with the revision.
-const selectPage = "SELECT s.revision, page.place, u.url, u.bucket, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
-	" LEFT JOIN (SELECT number, url, %[1]s AS place FROM indexed_urls WHERE %[3]s ORDER BY %[2]s LIMIT $%[4]d OFFSET $%[5]d) AS page" +
-	" ON page.number = s.number" +
-	" LEFT JOIN indexed_urls u ON u.number = page.number AND u.url = page.url LEFT JOIN coverage_labels l ON l.number = u.label" +
-	" WHERE s.property_id = $1 ORDER BY %[6]s"
-
-func pageQuery(order, where string, args int) string {
+// pageQuery returns the query for the rows of a page. The inner query reads the page from a covering index alone; only the rows of the page
+// are looked up in the table. An empty page is one row of NULLs with the revision.
+func pageQuery(order, where string) string {
 	column, direction, _ := strings.Cut(order, " ")
 	inner, outer := order+", url", strings.TrimSpace("page.place "+direction)+", page.url"
 	if column == "url" {
 		inner, outer = order, strings.TrimSpace("page.url "+direction)
 	}
-	return fmt.Sprintf(selectPage, column, inner, where, args-1, args, outer)
+	return "SELECT s.revision, page.place, u.url, u.bucket, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
+		" LEFT JOIN (SELECT number, url, " + column + " AS place FROM indexed_urls WHERE " + where +
+		" ORDER BY " + inner + " LIMIT @limit OFFSET @offset) AS page ON page.number = s.number" +
+		" LEFT JOIN indexed_urls u ON u.number = page.number AND u.url = page.url LEFT JOIN coverage_labels l ON l.number = u.label" +
+		" WHERE s.property_id = @property ORDER BY " + outer
 }
 
-// readRows returns the rows of a page, the keyset of the last one, and the revision of the state it read. The last two args are
-// the limit and the offset.
-func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []Inspection, last keyset, revision int64, err error) {
+// readRows returns the rows of a page, the keyset of the last one, and the revision of the state it read. The query is a pageQuery.
+func (s *Store) readRows(ctx context.Context, query string, values named) (rows []Inspection, last keyset, revision int64, err error) {
 	revision = neverRevised
 	rows, err = all(ctx, s.indexing, func(row scanner, i *Inspection) error {
 		var bucket sql.NullInt16
@@ -217,7 +215,7 @@ func (s *Store) readRows(ctx context.Context, order, where string, args []any) (
 			i.At = *at
 		}
 		return err
-	}, pageQuery(order, where, len(args)), args...)
+	}, query, values)
 	if len(rows) == 1 && rows[0].URL == "" {
 		return []Inspection{}, keyset{}, revision, err
 	}

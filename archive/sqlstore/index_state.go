@@ -26,8 +26,8 @@ const (
 		" s.inspected_at, s.refreshed_at, s.rests_until, coalesce(s.failures, 0), coalesce(s.note, '')"
 	selectIndexState = "SELECT " + indexStateColumns + " FROM index_states s WHERE s.property_id = $1"
 
-	// The number of property $1 in the tables of URLs.
-	indexNumber = "(SELECT number FROM index_states WHERE property_id = $1)"
+	// The number of a property in the tables of URLs.
+	indexNumber = "(SELECT number FROM index_states WHERE property_id = @property)"
 )
 
 // fields are the scan destinations of indexStateColumns.

@@ -99,7 +99,7 @@ const (
 		" WHERE c.number = " + indexNumber + " GROUP BY m.sitemap) AS r ON r.sitemap = p.sitemap" +
 		" WHERE p.number = " + indexNumber + " ORDER BY p.path"
 	selectIndexDays = "SELECT day, urls, indexed, not_indexed, error, unknown FROM index_days" +
-		" WHERE number = " + indexNumber + " AND day >= $2 ORDER BY day"
+		" WHERE number = " + indexNumber + " AND day >= @from ORDER BY day"
 )
 
 func scanCoverage(row scanner, c *CoverageCount) error {
@@ -123,16 +123,16 @@ func (s *Store) IndexSummary(ctx context.Context, propertyID string, trendFrom *
 		if sum.State, err = readIndexState(ctx, tx, propertyID); err != nil {
 			return err
 		}
-		if sum.Coverage, err = all(ctx, tx, scanCoverage, selectCoverage, propertyID); err != nil {
+		if sum.Coverage, err = all(ctx, tx, scanCoverage, selectCoverage, named{"property": propertyID}); err != nil {
 			return err
 		}
 		slices.SortFunc(sum.Coverage, func(a, b CoverageCount) int {
 			return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.CoverageState, b.CoverageState), cmp.Compare(a.Bucket, b.Bucket))
 		})
-		if sum.Sitemaps, err = all(ctx, tx, scanRollup, selectRollups, propertyID); err != nil || trendFrom == nil {
+		if sum.Sitemaps, err = all(ctx, tx, scanRollup, selectRollups, named{"property": propertyID}); err != nil || trendFrom == nil {
 			return err
 		}
-		sum.Trend, err = all(ctx, tx, scanIndexDay, selectIndexDays, propertyID, *trendFrom)
+		sum.Trend, err = all(ctx, tx, scanIndexDay, selectIndexDays, named{"property": propertyID, "from": *trendFrom})
 		return err
 	})
 	return sum, err

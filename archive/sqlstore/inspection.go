@@ -34,7 +34,7 @@ const selectTracked = "SELECT u.url, u.clicks, u.sitemaps, coalesce(i.inspected_
 func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []TrackedURL, err error) {
 	defer wrap(&err, "list the tracked URLs of property %s", propertyID)
 	err = snapshot(ctx, s.changes, bulkLimit, func(ctx context.Context, tx *sql.Tx) error {
-		number, err := one(ctx, tx, scalar[sql.NullInt32], "SELECT "+indexNumber, propertyID)
+		number, err := one(ctx, tx, scalar[sql.NullInt32], "SELECT "+indexNumber, named{"property": propertyID})
 		if err != nil {
 			return err
 		}

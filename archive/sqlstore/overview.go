@@ -2,9 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"sara/translate"
@@ -38,35 +36,55 @@ type OverviewCounts struct {
 	Newest *time.Time
 }
 
+// Conditions on days are written as conditions on instants, so the database needs no time zones. A property without days has those of noDay.
+// The queries that count all properties need no join for it.
 const (
-	// The properties that are collected or inspected.
-	isKept = "NOT p.archived AND p.workspace_id IN (SELECT w.id FROM workspaces w JOIN accounts a ON a.id = w.account_id WHERE a.plan IN (%[1]s))"
-
-	overviewRows = "(SELECT p.id, p.name_order, s.*, " + isKept + " AS kept FROM properties p LEFT JOIN %[2]s s ON s.property_id = p.id) r"
-	countedRows  = "properties p LEFT JOIN %[2]s s ON s.property_id = p.id WHERE " + isKept
-
-	// Conditions on days are written as conditions on instants, so the database needs no time zones. $1 is the instant from
-	// which on a run completes an archive. The query that counts all properties is separate: it needs no join.
-	countArchives = "SELECT count(*), count(CASE WHEN s.collected_at >= $1 THEN 1 END)," +
-		" count(CASE WHEN coalesce(s.collected_at, 0) < $2 AND coalesce(s.last_day, -1000000) <= $3" +
-		" AND (coalesce(s.collected_at, s.last_day) IS NOT NULL OR p.created_at <= $4) THEN 1 END)," +
-		" count(CASE WHEN s.failures > 0 THEN 1 END), (SELECT count(*) FROM properties), (SELECT max(collected_at) FROM archive_states)," +
-		" min(CASE WHEN coalesce(s.last_day, -1000000) > coalesce((s.collected_at - CAST($5 AS BIGINT)) / 86400000, -1000000) THEN s.last_day" +
-		" ELSE (s.collected_at - CAST($5 AS BIGINT)) / 86400000 END) FROM "
-	// $1 is the anchor. A run completes the archive up to the day (collected_at - $2) / 86400000.
-	worstArchives = "SELECT id FROM (SELECT id, name_order, kept, failures, coalesce(last_day, -1000000) AS archived," +
-		" coalesce((collected_at - CAST($2 AS BIGINT)) / 86400000, -1000000) AS collected FROM "
-	worstArchivesFirst = ") days ORDER BY CASE WHEN NOT kept OR archived >= $1 OR collected >= $1 THEN $1" +
-		" WHEN archived > collected THEN archived ELSE collected END, " + failingFirst + ", name_order LIMIT $3"
-
-	countIndexes = "SELECT count(*), 0, count(CASE WHEN coalesce(s.refreshed_at, p.created_at) <= $1 THEN 1 END)," +
-		" count(CASE WHEN s.failures > 0 THEN 1 END), (SELECT count(*) FROM properties), (SELECT max(refreshed_at) FROM index_states)," +
-		" CAST(NULL AS BIGINT) FROM "
-	worstIndexes      = "SELECT id FROM "
-	worstIndexesFirst = " ORDER BY CASE WHEN kept THEN (CAST($1 AS BIGINT) - coalesce(refreshed_at, -86400000000000)) / 86400000 ELSE 0 END DESC," +
-		failingFirst + ", name_order LIMIT $2"
-
+	// isKept is whether a property is collected, or inspected.
+	isKept = `(NOT p.archived AND p.workspace_id IN
+		(SELECT w.id FROM workspaces w JOIN accounts a ON a.id = w.account_id WHERE a.plan IN (@plans)))`
 	failingFirst = "CASE WHEN kept AND failures > 0 THEN 0 ELSE 1 END"
+	noDay        = "-1000000"
+
+	withArchives = "FROM properties p LEFT JOIN archive_states s ON s.property_id = p.id"
+	archivedDay  = "coalesce(s.last_day, " + noDay + ")"
+	// collectedDay is the day up to which the last run completed an archive. @day_zero is the instant of a run that completes day zero.
+	collectedDay = "(s.collected_at - CAST(@day_zero AS BIGINT)) / 86400000"
+
+	// @today is the instant from which on a run completes an archive.
+	countArchives = `SELECT count(*),
+			count(CASE WHEN s.collected_at >= @today THEN 1 END),
+			count(CASE WHEN coalesce(s.collected_at, 0) < @in_time AND ` + archivedDay + ` <= @late_day
+				AND (coalesce(s.collected_at, s.last_day) IS NOT NULL OR p.created_at <= @added_late) THEN 1 END),
+			count(CASE WHEN s.failures > 0 THEN 1 END),
+			(SELECT count(*) FROM properties),
+			(SELECT max(collected_at) FROM archive_states),
+			min(CASE WHEN ` + archivedDay + ` > coalesce(` + collectedDay + `, ` + noDay + `) THEN s.last_day ELSE ` + collectedDay + ` END)
+		` + withArchives + ` WHERE ` + isKept
+	furthestArchives = selectArchivable + `WHERE p.id IN (
+		SELECT id FROM (
+			SELECT p.id, p.name_order, s.failures, ` + isKept + ` AS kept,
+				` + archivedDay + ` AS archived, coalesce(` + collectedDay + `, ` + noDay + `) AS collected
+			` + withArchives + `) days
+		ORDER BY CASE WHEN NOT kept OR archived >= @anchor OR collected >= @anchor THEN @anchor
+			WHEN archived > collected THEN archived ELSE collected END, ` + failingFirst + `, name_order
+		LIMIT @most)` + byName
+
+	withIndexes  = "FROM properties p LEFT JOIN index_states s ON s.property_id = p.id"
+	countIndexes = `SELECT count(*),
+			0,
+			count(CASE WHEN coalesce(s.refreshed_at, p.created_at) <= @added_late THEN 1 END),
+			count(CASE WHEN s.failures > 0 THEN 1 END),
+			(SELECT count(*) FROM properties),
+			(SELECT max(refreshed_at) FROM index_states),
+			CAST(NULL AS BIGINT)
+		` + withIndexes + ` WHERE ` + isKept
+	furthestIndexes = selectInspectable + `WHERE p.id IN (
+		SELECT id FROM (
+			SELECT p.id, p.name_order, s.failures, ` + isKept + ` AS kept,
+				(CAST(@now AS BIGINT) - coalesce(s.refreshed_at, -86400000000000)) / 86400000 AS days
+			` + withIndexes + `) ages
+		ORDER BY CASE WHEN kept THEN days ELSE 0 END DESC, ` + failingFirst + `, name_order
+		LIMIT @most)` + byName
 )
 
 // ArchiveOverview returns how far the archives of all properties are behind the anchor of q.Now. The counts are exact. Oldest and the
@@ -76,13 +94,13 @@ func (s *Store) ArchiveOverview(ctx context.Context, calendar translate.Calendar
 	defer wrap(&err, "count the archives that are behind")
 	today, anchor := calendar.Day(q.Now), calendar.Anchor(q.Now)
 	started := calendar.Start(today)
-	dayZero := started.UnixMilli() - int64(anchor)*(24*time.Hour).Milliseconds()
-	o.OverviewCounts, err = s.overviewCounts(ctx, "archive_states", countArchives, q.Plans, started.UnixMilli(),
-		calendar.Start(today-translate.Date(q.LateDays)+1).UnixMilli(), anchor-translate.Date(q.LateDays), q.addedLate(), dayZero)
-	if err == nil && q.Most > 0 {
-		rows, plans := ofPlans(overviewRows, "archive_states", q.Plans, 4)
-		o.First, err = all(ctx, s.overview, scanArchivable, selectArchivable+"WHERE p.id IN ("+worstArchives+rows+worstArchivesFirst+")"+byName,
-			append([]any{anchor, dayZero, q.Most}, plans...)...)
+	values := q.values()
+	values["today"] = started.UnixMilli()
+	values["in_time"] = calendar.Start(today - translate.Date(q.LateDays) + 1).UnixMilli()
+	values["anchor"], values["late_day"] = anchor, anchor-translate.Date(q.LateDays)
+	values["day_zero"] = started.UnixMilli() - int64(anchor)*(24*time.Hour).Milliseconds()
+	if o.OverviewCounts, err = one(ctx, s.overview, scanOverviewCounts, countArchives, values); err == nil && q.Most > 0 {
+		o.First, err = all(ctx, s.overview, scanArchivable, furthestArchives, values)
 	}
 	return o, err
 }
@@ -90,38 +108,30 @@ func (s *Store) ArchiveOverview(ctx context.Context, calendar translate.Calendar
 // IndexOverview returns how old the index coverage of all properties is.
 func (s *Store) IndexOverview(ctx context.Context, q OverviewQuery) (o Overview[InspectableProperty], err error) {
 	defer wrap(&err, "count the properties whose index coverage is old")
-	o.OverviewCounts, err = s.overviewCounts(ctx, "index_states", countIndexes, q.Plans, q.addedLate())
-	if err == nil && q.Most > 0 {
-		rows, plans := ofPlans(overviewRows, "index_states", q.Plans, 3)
-		o.First, err = all(ctx, s.overview, scanInspectable, selectInspectable+"WHERE p.id IN ("+worstIndexes+rows+worstIndexesFirst+")"+byName,
-			append([]any{q.Now.UnixMilli(), q.Most}, plans...)...)
+	values := q.values()
+	if o.OverviewCounts, err = one(ctx, s.overview, scanOverviewCounts, countIndexes, values); err == nil && q.Most > 0 {
+		o.First, err = all(ctx, s.overview, scanInspectable, furthestIndexes, values)
 	}
 	return o, err
 }
 
-// addedLate is the instant up to which a property must have been added to count as late if it has nothing.
-func (q OverviewQuery) addedLate() int64 {
-	return q.Now.Add(-time.Duration(q.LateDays) * 24 * time.Hour).UnixMilli()
-}
-
-func (s *Store) overviewCounts(ctx context.Context, states, count string, plans []string, args ...any) (OverviewCounts, error) {
-	rows, rest := ofPlans(countedRows, states, plans, len(args)+1)
-	return one(ctx, s.overview, func(row scanner, c *OverviewCounts) error {
-		var total int
-		err := row.Scan(&c.Properties, &c.Complete, &c.Late, &c.Failing, &total, optionalInstant{&c.Newest}, &c.Oldest)
-		c.Left = total - c.Properties
-		return err
-	}, count+rows, append(args, rest...)...)
-}
-
-// ofPlans completes a source of rows, and returns the arguments for its parameters, which are numbered from number.
-func ofPlans(source, states string, plans []string, number int) (rows string, args []any) {
-	names := []string{"''"} // not the name of any plan
-	for _, plan := range slices.Sorted(slices.Values(plans)) {
-		names = append(names, fmt.Sprintf("$%d", number+len(args)))
-		args = append(args, plan)
+// values returns the parameters that both overviews have.
+func (q OverviewQuery) values() named {
+	const noPlan = "" // not the name of any plan: a list has one text at least
+	return named{
+		"plans": append([]string{noPlan}, slices.Sorted(slices.Values(q.Plans))...),
+		"now":   q.Now.UnixMilli(),
+		// Up to when a property must have been added to count as late if it has nothing.
+		"added_late": q.Now.Add(-time.Duration(q.LateDays) * 24 * time.Hour).UnixMilli(),
+		"most":       q.Most,
 	}
-	return fmt.Sprintf(source, strings.Join(names, ", "), states), args
+}
+
+func scanOverviewCounts(row scanner, c *OverviewCounts) error {
+	var total int
+	err := row.Scan(&c.Properties, &c.Complete, &c.Late, &c.Failing, &total, optionalInstant{&c.Newest}, &c.Oldest)
+	c.Left = total - c.Properties
+	return err
 }
 
 // Outages counts the connections that fail.

@@ -37,7 +37,8 @@ type joined struct {
 
 func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
 
-// all returns every row of the result; an empty slice if there is none. A read whose connection is lost is made again, once.
+// all returns every row of the result; an empty slice if there is none. A read whose connection is lost is made again, once. The arguments are
+// those of $1, $2 and so on, or named.
 func all[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) ([]T, error) {
 	return allWithin(ctx, readLimit, q, scan, query, args...)
 }
@@ -61,6 +62,11 @@ func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan 
 
 // collect makes a query once.
 func collect[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) ([]T, error) {
+	if len(args) == 1 {
+		if values, ok := args[0].(named); ok {
+			query, args = values.bind(query)
+		}
+	}
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
