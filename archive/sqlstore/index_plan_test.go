@@ -14,9 +14,7 @@ import (
 // uses for a repeated prepared statement.
 func (f *fixture) plans(query string, args ...any) (plans []string) {
 	f.t.Helper()
-	if values, ok := args[0].(named); ok {
-		query, args = values.bind(query)
-	}
+	query, args = bindNamed(query, args)
 	if f.dialect == sqliteDialect {
 		steps := value(all(f.ctx, f.changes, func(row scanner, step *string) error {
 			var id, parent, unused int

@@ -1,7 +1,7 @@
 package sqlstore
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -10,9 +10,20 @@ import (
 // Values that a query does not name are ignored.
 type named map[string]any
 
+// bindNamed returns a query and its arguments without named.
+func bindNamed(query string, args []any) (string, []any) {
+	if len(args) == 1 {
+		if values, ok := args[0].(named); ok {
+			return values.bind(query)
+		}
+	}
+	return query, args
+}
+
 // bind numbers the parameters of a query, as both databases have them, and returns their values.
-func (n named) bind(query string) (numbered string, args []any) {
+func (n named) bind(query string) (_ string, args []any) {
 	var text strings.Builder
+	text.Grow(len(query))
 	numbers := make(map[string]string, len(n))
 	for {
 		before, after, found := strings.Cut(query, "@")
@@ -38,12 +49,12 @@ func (n named) number(name string, args *[]any) string {
 	}
 	if !isList {
 		*args = append(*args, value)
-		return fmt.Sprintf("$%d", len(*args))
+		return "$" + strconv.Itoa(len(*args))
 	}
 	numbers := make([]string, len(list))
 	for i, element := range list {
 		*args = append(*args, element)
-		numbers[i] = fmt.Sprintf("$%d", len(*args))
+		numbers[i] = "$" + strconv.Itoa(len(*args))
 	}
 	return strings.Join(numbers, ", ")
 }

@@ -28,8 +28,8 @@ const (
 	selectProperties = "SELECT " + propertyColumns + " FROM properties p JOIN connections c ON c.id = p.connection_id "
 	byName           = " ORDER BY p.name_order"
 
-	// mayMean is the condition that a property matches a reference: $1 in lower case, or $2 as written. Each term has an index.
-	mayMean = "(p.id = $1 OR p.host = $1 OR p.site = $2 OR p.slug = $2)"
+	// mayMean is the condition that a property matches a reference: @lower in lower case, or @written. Each term has an index.
+	mayMean = "(p.id = @lower OR p.host = @lower OR p.site = @written OR p.slug = @written)"
 )
 
 func scanProperty(row scanner, p *Property) error {
@@ -139,7 +139,7 @@ func findProperty(ctx context.Context, q querier, reference string) (Property, e
 		written = site
 	}
 	lower := strings.ToLower(reference)
-	candidates, err := all(ctx, q, scanProperty, selectProperties+"WHERE "+mayMean+byName, lower, written)
+	candidates, err := all(ctx, q, scanProperty, selectProperties+"WHERE "+mayMean+byName, named{"lower": lower, "written": written})
 	if err != nil {
 		return Property{}, fmt.Errorf("find property %q: %w", reference, err)
 	}

@@ -62,11 +62,7 @@ func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan 
 
 // collect makes a query once.
 func collect[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) ([]T, error) {
-	if len(args) == 1 {
-		if values, ok := args[0].(named); ok {
-			query, args = values.bind(query)
-		}
-	}
+	query, args = bindNamed(query, args)
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -107,20 +107,23 @@ const (
 	// Joins would be equivalent, but both planners would then walk all properties of the person. Counting memberships row by row
 	// makes them start from the reference. A property is reached through its own workspace, or one that it is shared with.
 	findReachable = selectProperties + "WHERE " + mayMean +
-		" AND ((SELECT count(*) FROM memberships m WHERE m.person_id = $3 AND m.workspace_id = p.workspace_id AND ($4 = '' OR m.workspace_id = $4)) > 0" +
+		" AND ((SELECT count(*) FROM memberships m WHERE " + isMember + " AND m.workspace_id = p.workspace_id) > 0" +
 		" OR (SELECT count(*) FROM property_shares s JOIN memberships m ON m.workspace_id = s.workspace_id" +
-		" WHERE s.property_id = p.id AND m.person_id = $3 AND ($4 = '' OR s.workspace_id = $4)) > 0)" + byName
+		" WHERE s.property_id = p.id AND " + isMember + ") > 0)" + byName
+
+	// isMember is the condition that a membership is the person's, and of the workspace that they ask for.
+	isMember = "m.person_id = @person AND (@workspace = '' OR m.workspace_id = @workspace)"
 
 	// Shared properties that the person also reaches through their own workspace are only in the first part.
 	reachable = "SELECT p.id, p.name_order FROM memberships m JOIN properties p ON p.workspace_id = m.workspace_id" +
-		" WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2) AND ($3 OR NOT p.archived)" +
+		" WHERE " + isMember + " AND (@archived OR NOT p.archived)" +
 		" UNION ALL SELECT p.id, p.name_order FROM properties p WHERE p.id IN (SELECT s.property_id FROM memberships m" +
-		" JOIN property_shares s ON s.workspace_id = m.workspace_id WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2))" +
-		" AND (SELECT count(*) FROM memberships m WHERE m.person_id = $1 AND m.workspace_id = p.workspace_id AND ($2 = '' OR m.workspace_id = $2)) = 0" +
-		" AND ($3 OR NOT p.archived)"
+		" JOIN property_shares s ON s.workspace_id = m.workspace_id WHERE " + isMember + ")" +
+		" AND (SELECT count(*) FROM memberships m WHERE " + isMember + " AND m.workspace_id = p.workspace_id) = 0" +
+		" AND (@archived OR NOT p.archived)"
 	countReachable = "SELECT count(*) FROM (" + reachable + ") found"
 	// OFFSET and LIMIT apply before connections are joined, so skipped rows are cheap.
-	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT id FROM (" + reachable + ") found ORDER BY name_order LIMIT $4 OFFSET $5) page" +
+	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT id FROM (" + reachable + ") found ORDER BY name_order LIMIT @limit OFFSET @offset) page" +
 		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id" + byName
 )
 
@@ -133,7 +136,8 @@ func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, refer
 		*found = p.Property
 		return err
 	}
-	properties, err := all(ctx, s.properties, scan, findReachable, strings.ToLower(reference), reference, personID, workspaceID)
+	properties, err := all(ctx, s.properties, scan, findReachable,
+		named{"lower": strings.ToLower(reference), "written": reference, "person": personID, "workspace": workspaceID})
 	if err != nil {
 		// The reference is untrusted input, perhaps a key pasted by mistake: it must not end up in logs.
 		return nil, fmt.Errorf("find a property: %w", err)
@@ -148,9 +152,13 @@ type Reach struct {
 	Archived    bool   // archived ones, too
 }
 
+func (r Reach) values() named {
+	return named{"person": r.PersonID, "workspace": r.WorkspaceID, "archived": r.Archived}
+}
+
 // CountReachable returns how many properties r selects.
 func (s *Store) CountReachable(ctx context.Context, r Reach) (int, error) {
-	n, err := one(ctx, s.listings, scalar[int], countReachable, r.PersonID, r.WorkspaceID, r.Archived)
+	n, err := one(ctx, s.listings, scalar[int], countReachable, r.values())
 	if err != nil {
 		return 0, fmt.Errorf("count the properties of person %s: %w", r.PersonID, err)
 	}
@@ -159,7 +167,9 @@ func (s *Store) CountReachable(ctx context.Context, r Reach) (int, error) {
 
 // ReachableProperties returns a page of the properties that r selects. They are ordered by display name in lower case, compared by bytes, then by id.
 func (s *Store) ReachableProperties(ctx context.Context, r Reach, limit, offset int) ([]Property, error) {
-	page, err := all(ctx, s.listings, scanProperty, pageReachable, r.PersonID, r.WorkspaceID, r.Archived, limit, offset)
+	values := r.values()
+	values["limit"], values["offset"] = limit, offset
+	page, err := all(ctx, s.listings, scanProperty, pageReachable, values)
 	if err != nil {
 		return nil, fmt.Errorf("list the properties of person %s: %w", r.PersonID, err)
 	}

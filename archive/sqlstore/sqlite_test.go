@@ -98,9 +98,9 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 		args []any
 	}{
 		"FindKeys":            {selectKeysByHash + condition, []any{hashes}},
-		"FindProperties":      {findReachable, []any{"a", "a", "a", "a"}},
-		"count of a page":     {countReachable, []any{"a", "a", false}},
-		"ReachableProperties": {pageReachable, []any{"a", "a", false, 1, 1}},
+		"FindProperties":      {findReachable, []any{named{"lower": "a", "written": "a", "person": "a", "workspace": "a"}}},
+		"count of a page":     {countReachable, []any{Reach{"a", "a", false}.values()}},
+		"ReachableProperties": {pageReachable, []any{named{"person": "a", "workspace": "a", "archived": false, "limit": 1, "offset": 1}}},
 		"BrandTerms":          {selectBrandTerms, []any{"a"}},
 		"PageGroups":          {selectPageGroups, []any{"a"}},
 		"Annotations":         {selectAnnotations, []any{"a", 0, 1}},
