@@ -78,17 +78,28 @@ func TestLongestWaitingConnectionMakesRoom(t *testing.T) {
 // one with a valid key only if there is no other.
 func TestEvictionAgreesWithAReference(t *testing.T) {
 	t.Parallel()
+	type outcome struct {
+		full    string
+		evicted bool
+	}
+	outcomes := map[outcome]int{}
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		keyedOneIn := []int{1, 2, 50}[seed%3]
-		s, clock := manualSet(120, 50)
+		size := []int{1, 6}[seed%2] // six times as many wait than a look remembers
+		s, clock := manualSet(size*120, size*50)
 		var open []*Conn
 		for step := range 6000 {
 			*clock += time.Duration(1 + random.IntN(4_000_000)) // no two wait since the same instant
 			switch dice := random.IntN(10); {
 			case dice < 6:
-				c := s.closable(fmt.Sprintf("10.0.0.%d", random.IntN(4)))
-				victim, refused := expectedVictim(s, open, c.Address)
+				c := s.closable(fmt.Sprintf("10.0.0.%d", random.IntN(1+random.IntN(4)))) // about half are from one address
+				victim, full := expectedVictim(s, open, c.Address)
+				refused := full
+				if victim >= 0 {
+					refused = ""
+				}
+				outcomes[outcome{full, victim >= 0}]++
 				if got := s.admit(c); got != refused {
 					t.Fatalf("seed %d, step %d: %q, want %q", seed, step, got, refused)
 				}
@@ -119,11 +130,16 @@ func TestEvictionAgreesWithAReference(t *testing.T) {
 			}
 		}
 	}
+	for _, full := range []string{refusedByTotal, refusedByAddress} {
+		if outcomes[outcome{full, true}] < 100 || outcomes[outcome{full, false}] < 100 {
+			t.Errorf("the connections are too few or too many to tell much: %v", outcomes)
+		}
+	}
 }
 
-// expectedVictim returns the index of the connection that must make room for one from an address, -1 if none; or the reason of
-// a refusal.
-func expectedVictim(s *Set, open []*Conn, address string) (victim int, refused string) {
+// expectedVictim returns the bound that leaves no room for a connection from an address, if one does, and the index of the connection
+// that must make room; -1 if none can.
+func expectedVictim(s *Set, open []*Conn, address string) (victim int, full string) {
 	same := 0
 	for _, c := range open {
 		if c.Address == address {
@@ -132,16 +148,16 @@ func expectedVictim(s *Set, open []*Conn, address string) (victim int, refused s
 	}
 	switch {
 	case same >= s.perNetwork:
-		refused = refusedByAddress
+		full = refusedByAddress
 	case len(open) >= s.all.limit:
-		refused = refusedByTotal
+		full = refusedByTotal
 	default:
 		return -1, ""
 	}
 	victim = -1
 	for i, c := range open {
 		since := c.waiting.Load()
-		if since <= 0 || s.now()-since < int64(evictAfter) || refused == refusedByAddress && c.Address != address {
+		if since <= 0 || s.now()-since < int64(evictAfter) || full == refusedByAddress && c.Address != address {
 			continue
 		}
 		if victim < 0 || !c.keyed.Load() && open[victim].keyed.Load() ||
@@ -149,10 +165,7 @@ func expectedVictim(s *Set, open []*Conn, address string) (victim int, refused s
 			victim = i
 		}
 	}
-	if victim >= 0 {
-		refused = ""
-	}
-	return victim, refused
+	return victim, full
 }
 
 // Connections that were opened in advance, and never used, are closed: neither one that has carried a byte, nor one that was opened just now.
