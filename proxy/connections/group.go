@@ -13,7 +13,8 @@ type group struct {
 	// A look at all members for each new connection would let a flood of them take up the processor.
 	candidates []candidate // members that had waited longest by the last look, the longest last
 	keyed      bool        // the candidates have carried valid keys, because no member without one had waited long enough
-	lookAgain  int64       // before then no other member has waited long enough
+	more       bool        // others had waited long enough too: those with keys, or those beyond maxCandidates
+	lookAgain  int64       // before then no other member has waited long enough, unless there are more
 }
 
 // A candidate can be evicted as long as it waits since the same instant.
@@ -38,11 +39,13 @@ func (g *group) add(c *Conn) {
 // Members that have carried a valid key come last.
 func (g *group) longestWaiting(now int64) *Conn {
 	for {
-		// A member without a key may have waited long enough by now.
-		if outdated := g.keyed && now >= g.lookAgain; outdated || len(g.candidates) == 0 {
-			if now < g.lookAgain || !g.look(now) {
-				return nil
-			}
+		due := now >= g.lookAgain
+		if len(g.candidates) == 0 && !due && !g.more {
+			return nil
+		}
+		// If it is due, a member without a key may have waited long enough by now.
+		if (len(g.candidates) == 0 || g.keyed && due) && !g.look(now) {
+			return nil
 		}
 		last := len(g.candidates) - 1
 		longest := g.candidates[last]
@@ -80,15 +83,15 @@ func (g *group) look(now int64) bool {
 			g.candidates = append(g.candidates, candidate{c, since})
 		}
 	}
-	if g.keyed = len(g.candidates) == 0; g.keyed {
+	g.keyed = len(g.candidates) == 0
+	g.more = !g.keyed && len(keyed) > 0
+	if g.keyed {
 		g.candidates = keyed
-	} else if len(keyed) > 0 {
-		g.lookAgain = now
 	}
 	slices.SortFunc(g.candidates, func(a, b candidate) int { return cmp.Compare(b.since, a.since) })
 	if extra := len(g.candidates) - maxCandidates; extra > 0 {
 		g.candidates = slices.Clone(g.candidates[extra:])
-		g.lookAgain = now
+		g.more = true
 	}
 	return len(g.candidates) > 0
 }
