@@ -76,7 +76,8 @@ func (c *Conn) BeginRequest() { c.arrived = 0 }
 // IsOverrun reports whether the request in progress has more than Config.MaxRequest bytes: then nothing more is read.
 func (c *Conn) IsOverrun() bool { return c.arrived > c.set.config.MaxRequest }
 
-// MarkKeyed records that the connection has carried a valid key. Most requests are not the first on theirs, and only read.
+// MarkKeyed records that the connection has carried a valid key; the request is in progress. Most are not the first on theirs, and only
+// read.
 func (c *Conn) MarkKeyed() {
 	if !c.keyed.Load() {
 		c.keyed.Store(true)

@@ -17,7 +17,7 @@ type group struct {
 	lookAgain  int64       // before then no other member has waited long enough, unless there are more
 }
 
-// A candidate can be evicted as long as it waits since the same instant.
+// A candidate can be evicted as long as it waits since the same instant: then it has carried no request meanwhile, and no key.
 type candidate struct {
 	connection *Conn
 	since      int64
@@ -58,10 +58,6 @@ func (g *group) longestWaiting(now int64) *Conn {
 
 // evict marks a candidate as evicted, unless it is one no longer.
 func (g *group) evict(c candidate) bool {
-	if c.connection.keyed.Load() != g.keyed {
-		g.lookAgain = 0 // it is still a candidate, but not the next
-		return false
-	}
 	_, open := g.members[c.connection]
 	return open && c.connection.waiting.CompareAndSwap(c.since, evicted)
 }
