@@ -199,6 +199,9 @@ func TestUnusedConnectionsAreClosed(t *testing.T) {
 		defer cancel()
 		go s.CloseUnused(ctx)
 		synctest.Wait()
+		if len(unused) != 1 {
+			t.Error("the unused one is not closed at once")
+		}
 		if err := <-unused; !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the unused one ends with %v", err)
 		}

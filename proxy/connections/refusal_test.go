@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -42,9 +43,11 @@ func TestHastyRefusalsAreBounded(t *testing.T) {
 				}
 				return added
 			}
+			_, _ = add(), add() // to one goroutine, although it does not run yet
+			synctest.Wait()     // it has taken them
 			add()
-			synctest.Wait() // the goroutine has taken the first
-			for n := range maxHasty {
+			synctest.Wait()
+			for n := 1; n < maxHasty; n++ {
 				if !add() {
 					t.Fatalf("no room for connection %d", n)
 				}
@@ -60,4 +63,62 @@ func TestHastyRefusalsAreBounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client that does not take its answer holds up the refusal of others for moments only.
+func TestHastyRefusalGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn, client := net.Pipe()
+		defer func() { _ = client.Close() }()
+		begun := time.Now()
+		hastyRefusal{conn, []byte("answer")}.send()
+		if took := time.Since(begun); took != minAcceptDelay {
+			t.Errorf("it takes %v", took)
+		}
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the connection is not closed: %v", err)
+		}
+	})
+}
+
+// A client that is refused with patience is answered a second after it connected at the latest, and has another second to read.
+func TestPatientRefusalEnds(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sends, reads bool
+		took         time.Duration
+	}{
+		"a client that sends nothing": {false, true, time.Second},
+		"a client that reads nothing": {true, false, time.Second},
+		"a client that does neither":  {false, false, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				conn, client := net.Pipe()
+				defer func() { _ = client.Close() }()
+				begun := time.Now()
+				ended := make(chan time.Duration)
+				go func() {
+					refusePatiently(conn, []byte("answer"))
+					ended <- time.Since(begun)
+				}()
+				if test.sends {
+					_, _ = client.Write([]byte("request"))
+				}
+				if answer := make([]byte, 10); test.reads {
+					if n, err := client.Read(answer); string(answer[:n]) != "answer" {
+						t.Errorf("it reads %q, %v", answer[:n], err)
+					}
+				}
+				if took := <-ended; took != test.took {
+					t.Errorf("it ends after %v, want %v", took, test.took)
+				}
+				if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+					t.Errorf("the connection is not closed: %v", err)
+				}
+			})
+		})
+	}
 }
