@@ -10,15 +10,18 @@ import (
 func TestFloodLooksAtMembersSeldom(t *testing.T) {
 	const members = 2*maxCandidates + 10
 	for name, test := range map[string]struct {
-		keyed, waiting int // members
+		keyed, waiting int  // members
+		again          bool // all begin to wait just before
 		looks          int
 	}{
-		"strangers":     {0, members, 3},
-		"customers":     {members, members, 3},
-		"few strangers": {members - 10, members, 3},
-		"some work":     {0, members - 20, 2},
-		"one look":      {0, maxCandidates, 1},
-		"all work":      {0, 0, 1},
+		"strangers":           {0, members, false, 3},
+		"customers":           {members, members, false, 3},
+		"few strangers":       {members - 10, members, false, 3},
+		"some strangers work": {0, members - 20, false, 2},
+		"some customers work": {members, members - 20, false, 2},
+		"one look":            {0, maxCandidates, false, 1},
+		"all work":            {0, 0, false, 1},
+		"all wait again":      {0, 0, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, clock := manualSet(members, 0)
@@ -33,6 +36,11 @@ func TestFloodLooksAtMembersSeldom(t *testing.T) {
 				c.keyed.Store(i < test.keyed)
 			}
 			*clock += 2 * evictAfter
+			if test.again {
+				for c := range s.all.members {
+					c.waiting.Store(s.now())
+				}
+			}
 			looks, admitted := 0, 0
 			for range members {
 				*clock += evictAfter / 2 / members
@@ -45,7 +53,7 @@ func TestFloodLooksAtMembersSeldom(t *testing.T) {
 					looks++
 				}
 			}
-			if looks != test.looks || admitted != test.waiting {
+			if looks != test.looks || s.all.lookAgain <= s.now() || admitted != test.waiting {
 				t.Errorf("%d looks for %d evictions, want %d for %d", looks, admitted, test.looks, test.waiting)
 			}
 		})
