@@ -65,7 +65,7 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 	case errors.Is(x.end, errDayUsedUp):
 		t.Why = errDayUsedUp
 		return true, nil
-	case x.end == nil && t.Left > 0 && x.failure != nil:
+	case x.end == nil && x.failure != nil:
 		t.Why = fmt.Errorf("URLs were skipped, for example: %w", x.failure)
 	}
 	return x.end == nil && len(x.due) == 0, x.end
@@ -94,26 +94,29 @@ func (x *inspection) work(ctx context.Context) {
 	workers.Wait()
 }
 
-// next inspects one URL, and reports whether the work continues.
+// next inspects one URL, if the work continues, and reports whether it did.
 func (x *inspection) next(ctx context.Context) bool {
 	url, probe, ok := x.take()
 	if !ok {
 		return false
 	}
-	status, err := x.inspectURL(ctx, url)
-	if err != nil {
-		return x.failed(url, probe, err)
-	}
-	if err := x.stage(ctx, url, status); err != nil {
+	if status, err := x.inspectURL(ctx, url); err != nil {
+		x.failed(url, probe, err)
+	} else if err := x.stage(ctx, url, status); err != nil {
 		x.finish(err)
-		return false
+	} else {
+		x.advance(url)
 	}
+	return true
+}
+
+// advance counts a URL whose result is staged.
+func (x *inspection) advance(url string) {
 	x.mu.Lock()
 	x.task.Inspected++
 	x.allowed, x.rejected = true, 0
 	x.mu.Unlock()
 	x.config.Progress.Advanced(x.task.Property.Target, url)
-	return true
 }
 
 // take returns the next URL. After several consecutive failures it takes the last of the plan as a probe: it was inspected
@@ -133,24 +136,24 @@ func (x *inspection) take() (url string, probe, ok bool) {
 	return url, probe, true
 }
 
-// failed decides what the failure of one URL means for the others, and reports whether the work continues. A URL that is
-// rejected, or gets no answer while others do, is skipped; a failed probe ends the work.
-func (x *inspection) failed(url string, probe bool, err error) bool {
+// failed decides what the failure of one URL means for the others. A URL that is rejected, or gets no answer while others do, is
+// skipped; a failed probe ends the work.
+func (x *inspection) failed(url string, probe bool, err error) {
 	if x.active.Err() != nil { // the call was not made, or was cut off
-		return false
+		return
 	}
 	kind := schedule.KindOf(err)
 	switch {
 	case errors.Is(err, errDayUsedUp), schedule.IsConnectionLost(err):
 		x.finish(err)
-		return false
+		return
 	case kind == upstream.Quota:
 		until := x.cooldownAfter(err)
 		x.mu.Lock()
 		x.task.state.CooldownUntil = &until
 		x.mu.Unlock()
 		x.finish(fmt.Errorf("%w; inspections of the site can continue at %s", err, until.UTC().Format(time.RFC3339)))
-		return false
+		return
 	}
 	x.mu.Lock()
 	x.failure = fmt.Errorf("inspect %s: %w", url, err)
@@ -163,7 +166,6 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 	if over {
 		x.finish(x.allFailed())
 	}
-	return !over
 }
 
 // Cooldowns after the upstream has refused inspections for their rate: exponential, between these bounds.

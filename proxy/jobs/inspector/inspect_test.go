@@ -135,10 +135,42 @@ func TestResultExplainsWhyURLsAreLeft(t *testing.T) {
 		t.Errorf("used up: %+v", r)
 	}
 	w.passDay()
+	w.fails = func(upstream.Target, string, int) error { return fail(upstream.Rejected) }
+	if r = w.inspect("shop", Options{}); r.Inspected != 0 || r.Left != 10 || r.Err != nil || !errors.Is(r.Why, errDayUsedUp) {
+		t.Errorf("used up by those that are rejected: %+v", r)
+	}
+	w.passDay()
 	w.fails, w.perDay = nil, 100
 	if r = w.inspect("shop", Options{}); r.Left != 0 || r.Err != nil || r.Why != nil {
 		t.Errorf("all: %+v", r)
 	}
+}
+
+// The first URL shows whether the property can be inspected at all.
+func TestInspectionsAreInParallelOnceOneIsAnswered(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		const parallel = 3
+		w.serve(shopMap, urls("shop", 1+2*parallel)...)
+		var mu sync.Mutex
+		running, began := 0, map[time.Duration]int{} // by when they began
+		start := time.Now()
+		w.during = func(ctx context.Context, _ string) {
+			mu.Lock()
+			running++
+			began[time.Since(start).Truncate(time.Second)]++
+			if running > parallel {
+				t.Errorf("%d at the same time", running)
+			}
+			mu.Unlock()
+			_ = schedule.Sleep(ctx, time.Minute)
+			mu.Lock()
+			running--
+			mu.Unlock()
+		}
+		r := w.inspect("shop", Options{}, func(c *Config) { c.ParallelInspections = parallel })
+		equal(t, "inspected", r.Inspected, 1+2*parallel)
+		equal(t, "began", began, map[time.Duration]int{0: 1, time.Minute: parallel, 2 * time.Minute: parallel})
+	})
 }
 
 // The quota of a call in flight is spent, so an interrupted run waits for its answer, up to callGrace.

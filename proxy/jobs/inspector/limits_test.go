@@ -108,6 +108,9 @@ func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 		if !errors.Is(results[0].Err, errDown) || results[0].Left != 50 || results[1].Err != nil || results[1].Inspected != 50 {
 			t.Errorf("%+v", results)
 		}
+		if strings.Contains(results[0].Err.Error(), "full user") {
+			t.Errorf("an outage is explained by a refusal: %v", results[0].Err)
+		}
 		if waited := time.Since(until); waited > 15*time.Minute {
 			t.Errorf("waited %s", waited)
 		}
