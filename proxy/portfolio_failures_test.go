@@ -221,6 +221,21 @@ func TestPortfolio200Notes(t *testing.T) {
 	}
 }
 
+// Properties of the same site are added up twice, so a note says how many: on any page, and only if they have figures.
+func TestPortfolio200NotesOfTheSameSite(t *testing.T) {
+	t.Parallel()
+	parts := []gscsim.Site{{URL: "https://www.example.com/shop/", Queries: 5, Pages: 3}, {URL: "sc-domain:blog.example.com", Queries: 5, Pages: 3}}
+	w := newWorldWith(t, parts, &theWorlds)
+	const one, three = "1 property is the same site as another, or a part of it: these totals count its figures more than once.",
+		"3 properties are the same sites as others, or parts of them: these totals count their figures more than once."
+	wantText(t, "the notes of twins", strings.Join(w.portfolio("pro", "limit", "1", "offset", "8").Meta.Notes, " "), one)
+	w.addSites(parts)
+	wantText(t, "the notes of twins, a prefix and a subdomain", strings.Join(w.portfolio("pro").Meta.Notes, " "), three)
+	if notes := w.portfolio("workspace_scoped").Meta.Notes; len(notes) != 0 {
+		t.Errorf("a single property has the notes %q", notes)
+	}
+}
+
 // At most eight calls are made at a time. What does not answer in time has an error, and the next request needs no further call for it.
 func TestPortfolio200AfterItsDeadline(t *testing.T) {
 	t.Parallel()

@@ -115,6 +115,7 @@ func metricsIn(object gjson.Result) (m Metrics) {
 type portfolioSum struct {
 	answered, failed int
 	noted            int // of those that answered, with notes of their own
+	countedTwice     int // of those that answered, whose figures another one has, too
 	totals, previous Sum
 	source           string // empty: no property answered
 }
@@ -137,6 +138,7 @@ func sumPortfolio(rows []*portfolioRow) (sum portfolioSum) {
 			sum.source = string(SourceHybrid)
 		}
 	}
+	sum.countedTwice = countedByOthers(rows)
 	return sum
 }
 
@@ -263,6 +265,11 @@ func (p *Params) portfolioNotes(sum *portfolioSum) (notes []string) {
 	if sum.noted > 0 { // perhaps of days that are not known, on any page
 		notes = append(notes, strconv.Itoa(sum.noted)+oneOrMore(sum.noted, " property has notes of its own", " properties have notes of their own")+
 			", which concern these totals too.")
+	}
+	if sum.countedTwice > 0 {
+		notes = append(notes, strconv.Itoa(sum.countedTwice)+oneOrMore(sum.countedTwice,
+			" property is the same site as another, or a part of it: these totals count its figures more than once.",
+			" properties are the same sites as others, or parts of them: these totals count their figures more than once."))
 	}
 	if p.Order.By == byClicksDelta && !p.Compares() {
 		notes = append(notes, "Without compare there is no "+byClicksDelta+": the rows are in the order of their names.")
