@@ -395,6 +395,11 @@ func TestSecretsFromFiles(t *testing.T) {
 	} {
 		c.With(variable).Fails(ExitError, []string{"serve", "--check"}, problem, "_FILE: ")
 	}
+	for setting, value := range map[string]string{"SARA_DATABASE_URL": "sqlite:" + c.Write("no folder", "") + "/sara.db",
+		"SARA_SECRET_KEY": "abc", "SARA_REDIS_URL": "localhost:6379"} {
+		file := setting + "_FILE"
+		c.With(file+"="+c.Write("wrong", value)).Fails(ExitError, []string{"serve", "--check"}, setting+" ("+file+"): ")
+	}
 }
 
 func TestCheckNamesWrongVariableOfTraces(t *testing.T) {

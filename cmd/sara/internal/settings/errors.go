@@ -71,7 +71,12 @@ func (l *Loader) origin(name string) string {
 			return flagPrefix + flag.Name
 		}
 	}
-	if l.environment[name] != "" || l.file == nil {
+	switch file := name + secretFileSuffix; {
+	case l.environment[name] != "":
+		return ""
+	case l.environment[file] != "":
+		return file
+	case l.file == nil:
 		return ""
 	}
 	entry := strings.ToLower(strings.TrimPrefix(name, prefix))
