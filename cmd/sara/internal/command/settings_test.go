@@ -149,6 +149,8 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 				`write it like https://oauth2.googleapis.com/token`},
 		{"SARA_BASE_URL", "https://api.example.com/",
 			`SARA_BASE_URL: "https://api.example.com/" ends with a slash, so paths of the API cannot be appended; leave the slash out`},
+		{"SARA_BASE_URL", "https://münchen.example",
+			`SARA_BASE_URL: the host of "https://münchen.example" is not in ASCII; write it as clients send it, in xn-- form`},
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
 		{"SARA_TRUSTED_PROXY_HEADER", "authorization",
 			`SARA_TRUSTED_PROXY_HEADER: "authorization" has secrets, and no address; name the header that the proxy sets, such as X-Forwarded-For`},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 )
@@ -80,11 +81,14 @@ func (u *URL) parse(tag *kong.Tag) error {
 type BaseURL struct{ written }
 
 func (u *BaseURL) parse(tag *kong.Tag) error {
-	if _, err := ParseURL(u.text, example(tag)); err != nil {
+	parsed, err := ParseURL(u.text, example(tag))
+	switch {
+	case err != nil:
 		return err
-	}
-	if strings.HasSuffix(u.text, "/") {
+	case strings.HasSuffix(u.text, "/"):
 		return fmt.Errorf("%q ends with a slash, so paths of the API cannot be appended; leave the slash out", u.text)
+	case strings.ContainsFunc(parsed.Host, func(c rune) bool { return c > unicode.MaxASCII }): // /mcp compares it with the header Host
+		return fmt.Errorf("the host of %q is not in ASCII; write it as clients send it, in xn-- form", u.text)
 	}
 	return nil
 }
