@@ -70,6 +70,9 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 	if err != nil {
 		return err
 	}
+	if c.Property == "" {
+		noteErased(ctx, con, source.Store, history)
+	}
 	progress, end := newProgress(con.Stderr, collecting)
 	defer end()
 	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store, Current: source.Current,
@@ -83,6 +86,18 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 		return errResumable
 	}
 	return c.report(ctx, con, source.Store, results)
+}
+
+// noteErased deletes what is left of the history of removed properties. A failure does not keep the collector from its work.
+func noteErased(ctx context.Context, con *console.Console, store *sqlstore.Store, history *archive.History) {
+	err := jobs.Erase(ctx, store, history, con.Now(), func(e jobs.Erased) {
+		if e.Objects > 0 {
+			con.Note("deleted %s of the archived history of the removed property %s", english.Plural(e.Objects, "object", ""), e.ID)
+		}
+	})
+	if err != nil {
+		con.Note("some archived history of removed properties is not deleted yet: %v", err)
+	}
 }
 
 // errResumable is a run that was interrupted.

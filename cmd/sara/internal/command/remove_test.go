@@ -83,6 +83,22 @@ func TestRemove(t *testing.T) {
 	c.Fails(ExitUsage, []string{"audit", "list", "--limit", "0"}, "--limit 0")
 }
 
+// What is written while a property is removed is deleted by the next collection, also where servers do not collect.
+func TestCollectErasesRemovedProperties(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("archive", "import", "shop.example", c.Write("all.csv", clitest.CSVHeader+clitest.SomeHistory))
+	late := clitest.ArchivedObjects(t, c.Path("archive"))
+	c.OK("connection", "remove", "mine", "--yes") // with the properties
+	for name, object := range late {
+		c.Write(filepath.Join("archive", name), object)
+	}
+	c.OK("collect")
+	if n := archiveFiles(c); n != 0 || !strings.Contains(c.LastErrs, "deleted 2 objects of the archived history of the removed property") {
+		t.Errorf("%d files are left, and it says:\n%s", n, c.LastErrs)
+	}
+}
+
 func TestKeyRotate(t *testing.T) {
 	t.Parallel()
 	c := clitest.New(t, sara)
