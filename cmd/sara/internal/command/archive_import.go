@@ -41,6 +41,8 @@ func (archiveImport) Help() string {
 
 Search Console may still change the figures of the last seven days: the next collection reads those days again, whatever was imported.
 
+A file that was cut is refused, but for a CSV file that ends within its last field, because many programs write no end of the last line. A note names such files.
+
 The result counts a day once for each of its dimensions: total, query, page, country, device.`
 }
 
@@ -223,6 +225,9 @@ func (i importing) readFile(ctx context.Context) (none archive.ImportResult, err
 		return none, err
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
+	if i.Format == string(archive.CSV) {
+		noteUnended(i.con, i.Paths[0]) // the name of the format is given, so the file was not looked at
+	}
 	return i.history.Import(ctx, i.property.ID, archive.ReadRecords(file, info.Size(), format), i.options)
 }
 

@@ -2,11 +2,15 @@ package command
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"sara/archive/bulkexport"
+	"sara/archive/tablefile"
+	"sara/cmd/sara/internal/console"
 )
 
 // sortedFiles are the files to import, by what they have.
@@ -25,6 +29,9 @@ func (i importing) sort() (files sortedFiles, err error) {
 		return files, fmt.Errorf("%s: there is no file", strings.Join(i.Paths, ", "))
 	}
 	for _, in := range found {
+		if in.Format == tablefile.CSV {
+			noteUnended(i.con, in.Path)
+		}
 		switch {
 		case in.Table == bulkexport.Site || in.Table == bulkexport.URL:
 			files.tables = append(files.tables, in)
@@ -51,6 +58,26 @@ func (i importing) sort() (files sortedFiles, err error) {
 		return files, fmt.Errorf("%s: there is no file with rows", strings.Join(i.Paths, ", "))
 	}
 	return files, nil
+}
+
+// noteUnended names a CSV file whose last line has no end. Many programs write none, so it may be whole; but nothing else shows that a file
+// was cut within its last field. An error is left to the import. The end of a compressed file is checked when it is unpacked.
+func noteUnended(con *console.Console, path string) {
+	if filepath.Ext(path) == ".gz" {
+		return
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	var last [1]byte
+	if _, err := file.Seek(-1, io.SeekEnd); err != nil {
+		return
+	}
+	if _, err := file.Read(last[:]); err == nil && last[0] != '\n' {
+		con.Note("%s does not end with a line end: if it was cut, its last row is wrong and the ones after it are missing", path)
+	}
 }
 
 // partitions returns the names of the properties whose folders the files are in, as export writes them, in order.

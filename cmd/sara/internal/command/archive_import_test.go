@@ -173,6 +173,30 @@ func (w *cancelingWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
+// A file that was cut within its last field looks whole, but for the end of its last line.
+func TestImportNotesCSVWithoutALastLineEnd(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	cut := strings.TrimSuffix(clitest.CSVHeader+clitest.SomeHistory, "\n")
+	for name, test := range map[string]struct {
+		args  []string
+		noted bool
+	}{
+		"a cut file":            {[]string{c.Write("cut.csv", cut)}, true},
+		"a cut file, by format": {[]string{c.Write("cut", cut), "--format", "csv"}, true},
+		"two, one cut":          {[]string{c.Write("whole.csv", clitest.CSVHeader+"2025-03-01,total,,1,2,3\n"), c.Path("cut")}, true},
+		"a cut bulk export":     {[]string{c.Write("site.csv", strings.TrimSuffix(someSite, "\n")), "--temp", c.Path("temp")}, true},
+		"a whole file":          {[]string{c.Path("whole.csv")}, false},
+		"a whole packed file":   {[]string{pack(c, "packed.csv.gz", clitest.CSVHeader+"2025-03-01,total,,1,2,3\n")}, false},
+		"a whole file of lines": {[]string{c.Write("a.jsonl", `{"date":"2025-03-01","dimension":"total","key":"","clicks":1,"impressions":2,"position":3}`)}, false},
+	} {
+		c.OK(append([]string{"archive", "import", clitest.ShopSite}, test.args...)...)
+		if noted := strings.Contains(c.LastErrs, "does not end with a line end"); noted != test.noted {
+			t.Errorf("%s: noted: %t\n%s", name, noted, c.LastErrs)
+		}
+	}
+}
+
 func TestInterruptedBulkImportContinues(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewArchiveCLI(t, sara)
