@@ -68,6 +68,8 @@ func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 		c := s.newCall(preflights, http)
 		http.SetStatusCode(fasthttp.StatusNoContent)
 		header := c.commonHeader()
+		setHeader(header, "X-Cache", cacheBypass)
+		c.allowance().set(header)
 		setHeader(header, fasthttp.HeaderVary, fasthttp.HeaderOrigin)
 		setHeader(header, headerAllowOrigin, origin)
 		methods, fields := sharedAt(http.RequestURI())

@@ -69,7 +69,8 @@ func TestCORS204Preflight(t *testing.T) {
 			if r.StatusCode != http.StatusNoContent || len(body) != 0 || h.Get("Access-Control-Allow-Origin") != origin || h.Get("Vary") != "Origin" ||
 				h.Get("Access-Control-Allow-Methods") != "GET, HEAD" || h.Get("Access-Control-Max-Age") != "7200" || h.Get("X-Request-Id") == "" ||
 				h.Get("Access-Control-Allow-Headers") != "Authorization, Accept, Cache-Control, If-None-Match" ||
-				h.Get("Access-Control-Allow-Credentials") != "" {
+				h.Get("Access-Control-Allow-Credentials") != "" || h.Get("X-Cache") != "bypass" || h.Get("X-RateLimit-Limit") != "0" ||
+				h.Get("X-RateLimit-Remaining") != "0" || h.Get("X-RateLimit-Reset") == "" {
 				t.Errorf("%s from %s: %d %q %v", path, origin, r.StatusCode, body, h)
 			}
 		}
