@@ -154,8 +154,8 @@ func problemOfParams(body []byte) (problem string) {
 	return problem
 }
 
-// paramsOf returns which members of a request of a method are objects, and which of its parameters are strings. Of a method that this server
-// does not have, it returns none.
+// paramsOf returns which members of a request of a method are objects, and which of its parameters are strings. Of a method that the SDK does
+// not know, it returns none. The SDK decodes the parameters of the others, whether or not this server has something to return for them.
 func paramsOf(method string) (objects, texts []string) {
 	objects = []string{"params", "params._meta"}
 	switch method {
@@ -164,8 +164,15 @@ func paramsOf(method string) (objects, texts []string) {
 	case "initialize":
 		return append(objects, "params.capabilities", "params.capabilities.roots", "params.clientInfo"),
 			[]string{"protocolVersion", "clientInfo.name", "clientInfo.version"}
-	case "tools/list", "prompts/list":
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
 		return objects, []string{"cursor"}
+	case "resources/read", "resources/subscribe", "resources/unsubscribe":
+		return objects, []string{"uri"}
+	case "logging/setLevel":
+		return objects, []string{"level"}
+	case "completion/complete":
+		return append(objects, "params.ref", "params.argument", "params.context"),
+			[]string{"ref.type", "ref.name", "ref.uri", "argument.name", "argument.value"}
 	case "tools/call":
 		return objects, []string{"name"}
 	case "prompts/get":

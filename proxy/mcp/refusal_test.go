@@ -112,6 +112,16 @@ func TestWrongTypesAreNamed(t *testing.T) {
 		`"method":"initialize","params":{"capabilities":{"roots":[]}}`:            "capabilities.roots must be an object, not []",
 		`"method":"initialize","params":{"clientInfo":{"name":7}}`:                "clientInfo.name must be a string, not 7",
 		`"method":"ping","params":[]`:                                             "params must be an object, not []",
+		`"method":"resources/list","params":{"cursor":7}`:                         "cursor must be a string, not 7",
+		`"method":"resources/templates/list","params":{"cursor":7}`:               "cursor must be a string, not 7",
+		`"method":"resources/read","params":{"uri":7}`:                            "uri must be a string, not 7",
+		`"method":"resources/subscribe","params":{"uri":[]}`:                      "uri must be a string, not []",
+		`"method":"resources/unsubscribe","params":{"uri":{}}`:                    "uri must be a string, not {}",
+		`"method":"logging/setLevel","params":{"level":7}`:                        "level must be a string, not 7",
+		`"method":"completion/complete","params":{"ref":7}`:                       "ref must be an object, not 7",
+		`"method":"completion/complete","params":{"ref":{"type":7}}`:              "ref.type must be a string, not 7",
+		`"method":"completion/complete","params":{"argument":{"value":7}}`:        "argument.value must be a string, not 7",
+		`"method":"completion/complete","params":{"context":[]}`:                  "context must be an object, not []",
 		`"method":"prompts/get","params":{"name":"weekly_report","arguments":{}}`: "property is required",
 	} {
 		r := post(t, `{"jsonrpc":"2.0","id":7,`+body+`}`)
