@@ -23,18 +23,10 @@ const (
 	AccessJSON
 )
 
-const (
-	// accessDelay is how long a line may be buffered, so that many are written at once: a write for each request would cost
-	// half as much as an answer from memory.
-	accessDelay = 200 * time.Millisecond
-	// accessFlush is the number of buffered bytes that are written without waiting for accessDelay.
-	accessFlush = 64 << 10
-)
-
 // AccessLogConfig configures the access log of a Server. The zero value is that of none.
 type AccessLogConfig struct {
-	// Out gets a line for each request, in whole lines and up to 200 ms late; nil: there is no access log. It must not block: lines
-	// that cannot be written yet are kept, without a bound, and Shutdown waits for them.
+	// Out gets a line for each answered request, in one call of Write; nil: there is no access log. Requests wait for Write, so it should
+	// only copy the line, which is valid until it returns.
 	Out    io.Writer
 	Format AccessFormat
 
@@ -54,63 +46,9 @@ func (c *AccessLogConfig) check() error {
 type accessLog struct {
 	config AccessLogConfig
 
-	mu       sync.Mutex // guards buffered and second
-	buffered []byte
-	second   second
-	first    chan struct{} // signals that the buffer is no longer empty
-	full     chan struct{} // signals that the buffer has reached accessFlush
-	stop     func()        // ends run
-	stopped  sync.WaitGroup
-}
-
-// newAccessLog returns a log that writes until close is called.
-func newAccessLog(c AccessLogConfig) *accessLog {
-	l := &accessLog{config: c, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {}}
-	if c.Out != nil {
-		ending := make(chan struct{})
-		l.stop = sync.OnceFunc(func() { close(ending) })
-		l.stopped.Go(func() { l.run(ending) })
-	}
-	return l
-}
-
-// run flushes the buffer accessDelay after its first line, or when it is full.
-func (l *accessLog) run(ending <-chan struct{}) {
-	var spare []byte
-	for {
-		select {
-		case <-ending:
-			l.flush(spare)
-			return
-		case <-l.first:
-		}
-		timer := time.NewTimer(accessDelay)
-		select {
-		case <-ending:
-		case <-l.full:
-		case <-timer.C:
-		}
-		timer.Stop()
-		spare = l.flush(spare)
-	}
-}
-
-// flush swaps the buffer for spare, writes its lines, and returns it for reuse.
-func (l *accessLog) flush(spare []byte) []byte {
-	l.mu.Lock()
-	lines := l.buffered
-	l.buffered = spare[:0]
-	l.mu.Unlock()
-	if len(lines) > 0 {
-		_, _ = l.config.Out.Write(lines) // there is no other log to report the error to
-	}
-	return lines
-}
-
-// close flushes the buffer and ends the log. It is idempotent.
-func (l *accessLog) close() {
-	l.stop()
-	l.stopped.Wait()
+	mu     sync.Mutex // guards line and second
+	line   []byte
+	second second
 }
 
 // sampled is the sampling decision: it returns the fraction of answers of this kind that are logged, and whether this one is.
@@ -125,7 +63,7 @@ func (l *accessLog) sampled(id string, status int) (fraction float64, ok bool) {
 	return l.config.Sample, err == nil && float64(number) < l.config.Sample*(1<<bits)
 }
 
-// write adds the line of a request to the buffer.
+// write writes the line of a request.
 func (l *accessLog) write(c *call, status int, code string, took time.Duration) {
 	if l.config.Out == nil {
 		return
@@ -135,28 +73,14 @@ func (l *accessLog) write(c *call, status int, code string, took time.Duration) 
 		return
 	}
 	l.mu.Lock()
-	before := len(l.buffered)
-	l.append(c, status, code, took, fraction)
-	after := len(l.buffered)
-	l.mu.Unlock()
-	if before == 0 {
-		signal(l.first)
-	}
-	if before < accessFlush && after >= accessFlush {
-		signal(l.full)
-	}
+	defer l.mu.Unlock()
+	l.line = l.append(l.line[:0], c, status, code, took, fraction)
+	_, _ = l.config.Out.Write(l.line) // there is no other log to report the error to
 }
 
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default: // already signalled
-	}
-}
-
-// append adds the line of a request to the buffer. A sampled line carries the sampling fraction. The caller holds the lock.
-func (l *accessLog) append(c *call, status int, code string, took time.Duration, fraction float64) {
-	f, dst, ended := l.config.Format, l.buffered, c.started.Add(took)
+// append appends the line of a request. A sampled line carries the sampling fraction. The caller holds the lock.
+func (l *accessLog) append(dst []byte, c *call, status int, code string, took time.Duration, fraction float64) []byte {
+	f, ended := l.config.Format, c.started.Add(took)
 	if f == AccessJSON {
 		dst = append(dst, `{"time":"`...)
 		dst = l.second.appendInstant(dst, ended)
@@ -195,7 +119,7 @@ func (l *accessLog) append(c *call, status int, code string, took time.Duration,
 	if f == AccessJSON {
 		dst = append(dst, '}')
 	}
-	l.buffered = append(dst, '\n')
+	return append(dst, '\n')
 }
 
 // appendTenant appends for whom a request is answered, as far as that is known: either may be nil.

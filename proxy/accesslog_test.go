@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,8 +101,7 @@ func TestAccessLinesHaveExactSeconds(t *testing.T) {
 // lineOf returns the line of a success.
 func lineOf(f AccessFormat, c *call, code string, took time.Duration) []byte {
 	l := &accessLog{config: AccessLogConfig{Format: f}}
-	l.append(c, 200, code, took, 1)
-	return l.buffered
+	return l.append(nil, c, 200, code, took, 1)
 }
 
 func afterTime(line []byte) string {
@@ -108,38 +109,32 @@ func afterTime(line []byte) string {
 	return rest
 }
 
-// stuck is a log whose reader blocks.
-type stuck struct {
-	entered chan struct{}
-	release chan struct{}
-	lines   bytes.Buffer
+// lines keeps what each write has.
+type lines []string
+
+func (l *lines) Write(p []byte) (int, error) {
+	*l = append(*l, string(p))
+	return len(p), nil
 }
 
-func (s *stuck) Write(p []byte) (int, error) {
-	select {
-	case s.entered <- struct{}{}:
-	default:
-	}
-	<-s.release
-	return s.lines.Write(p)
-}
-
-// Requests do not wait for a write: their lines are written after it, the last ones when the log is closed.
-func TestLinesAreBufferedDuringAWrite(t *testing.T) {
+// Requests at the same time write their lines one after the other, each at once.
+func TestAccessLinesAreWhole(t *testing.T) {
 	t.Parallel()
-	out := &stuck{entered: make(chan struct{}, 1), release: make(chan struct{})}
-	l := newAccessLog(AccessLogConfig{Out: out, Format: AccessJSON, Sample: 1})
-	c := answered("192.0.2.1")
-	l.write(c, 200, "", time.Millisecond)
-	<-out.entered
-	const meanwhile = 1000
-	for range meanwhile {
-		l.write(c, 200, "", time.Millisecond)
+	var out lines
+	l := &accessLog{config: AccessLogConfig{Out: &out, Format: AccessJSON, Sample: 1}}
+	const requests, each = 8, 100
+	var group sync.WaitGroup
+	for range requests {
+		group.Go(func() {
+			for range each {
+				l.write(answered("192.0.2.1"), 200, "", time.Millisecond)
+			}
+		})
 	}
-	close(out.release)
-	l.close()
-	if lines := bytes.Count(out.lines.Bytes(), []byte("\n")); lines != 1+meanwhile {
-		t.Errorf("%d lines are written, want %d", lines, 1+meanwhile)
+	group.Wait()
+	want := string(lineOf(AccessJSON, answered("192.0.2.1"), "", time.Millisecond))
+	if len(out) != requests*each || slices.ContainsFunc(out, func(line string) bool { return line != want }) {
+		t.Errorf("there are %d writes, of %q, want %d of %q", len(out), slices.Compact(out), requests*each, want)
 	}
 }
 
@@ -161,17 +156,15 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) (sum floa
 
 func TestAccessLogCanBeOff(t *testing.T) {
 	t.Parallel()
-	l := newAccessLog(AccessLogConfig{Format: AccessText, Sample: 1})
+	l := &accessLog{config: AccessLogConfig{Sample: 1}}
 	l.write(answered("192.0.2.1"), 200, "", 0)
-	if len(l.buffered) > 0 {
-		t.Errorf("%q waits for an output that there is not", l.buffered)
+	if len(l.line) > 0 {
+		t.Errorf("%q is for an output that there is not", l.line)
 	}
-	l.close()
 }
 
 func BenchmarkAccessLine(b *testing.B) {
-	l := newAccessLog(AccessLogConfig{Out: io.Discard, Format: AccessJSON, Sample: 1})
-	defer l.close()
+	l := &accessLog{config: AccessLogConfig{Out: io.Discard, Format: AccessJSON, Sample: 1}}
 	c := answered("192.0.2.1")
 	c.grant = &policy.Grant{Key: &policy.Key{ID: "key_0123456789abcdef", AccountID: "acct_0123456789abcdef"}}
 	c.property, c.id = &policy.Property{ID: "prop_0123456789abcdef"}, newRequestID().String()

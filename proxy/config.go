@@ -122,6 +122,5 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	s.properties = &propertyServer{c.Store, c.Reports.History, s.reports, s.calendar}
 	s.agents = newMCPEndpoint(s, &c)
 	s.edge = s.newEdge(s.routes())
-	s.telemetry.access = newAccessLog(c.AccessLog) // last: Shutdown ends it
 	return s, nil
 }

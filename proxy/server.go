@@ -159,7 +159,6 @@ func (s *Server) Drain() { s.health.draining.Store(true) }
 // calls that no request waits for are cancelled.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	defer s.telemetry.access.close()
 	defer s.reports.cache.Close()
 	defer s.listening.end()
 	var sweep sync.WaitGroup

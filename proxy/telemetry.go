@@ -22,10 +22,12 @@ type telemetry struct {
 	causes  causeLog
 }
 
-// newTelemetry returns the telemetry of a server, without its access log.
 func newTelemetry(c *Config, gate *policy.Gate) telemetry {
 	m := newMetrics(c.Registry, c.Version)
-	return telemetry{now: c.Now, metrics: m, tracing: newTracing(c.Tracing, c.BaseURL, gate), causes: causeLog{c.Log, m.panics}}
+	return telemetry{
+		now: c.Now, metrics: m, tracing: newTracing(c.Tracing, c.BaseURL, gate), access: &accessLog{config: c.AccessLog},
+		causes: causeLog{c.Log, m.panics},
+	}
 }
 
 // record writes an answered request to metrics, trace and access log. failed is nil for a success.

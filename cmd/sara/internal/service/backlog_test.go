@@ -2,10 +2,13 @@ package service
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -21,6 +24,62 @@ type stalled struct {
 func (s *stalled) Write(p []byte) (int, error) {
 	<-s.release
 	return s.lines.Write(p)
+}
+
+// batches keeps what each write has.
+type batches []string
+
+func (b *batches) Write(p []byte) (int, error) {
+	*b = append(*b, string(p))
+	return len(p), nil
+}
+
+// A write for each request would be expensive, so their lines wait for others, but not for long, and not if another line is written.
+func TestAccessLinesAreWrittenTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out batches
+		backlog := OpenBacklog(&out, prometheus.NewRegistry())
+		log := backlog.Logs(settings.Log{})
+		request := func(line string) {
+			if _, err := log.Access.Out.Write([]byte(line + "\n")); err != nil {
+				t.Error(err)
+			}
+		}
+		want := func(writes ...string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(out, writes) {
+				t.Errorf("the writes are %.80q, want %.80q", []string(out), writes)
+			}
+			out = nil
+		}
+		request("one")
+		time.Sleep(accessDelay / 2)
+		request("two")
+		time.Sleep(accessDelay/2 - 1)
+		want()
+		time.Sleep(time.Nanosecond)
+		want("one\ntwo\n")
+
+		request("three")
+		log.Warn("first")
+		synctest.Wait()
+		if len(out) != 1 || !strings.HasPrefix(out[0], "three\n") || !strings.HasSuffix(out[0], "msg=first\n") {
+			t.Errorf("the writes are %q", []string(out))
+		}
+		out = nil
+
+		long := strings.Repeat("x", accessFlush/2)
+		request(long)
+		want()
+		request(long)
+		want(long + "\n" + long + "\n")
+
+		request("last")
+		backlog.Close()
+		want("last\n")
+	})
 }
 
 // Neither requests nor a shutdown wait for a log that is not read: lines beyond the bound are dropped and counted.
@@ -77,4 +136,15 @@ func TestAccessLinesLeaveRoomInTheBacklog(t *testing.T) {
 			t.Errorf("%d access lines are written, and of the others %q", requests, strings.ReplaceAll(written, "msg=request\n", ""))
 		}
 	})
+}
+
+func BenchmarkAccessLines(b *testing.B) {
+	backlog := OpenBacklog(io.Discard, prometheus.NewRegistry())
+	defer backlog.Close()
+	access := backlog.Logs(settings.Log{}).Access.Out
+	line := []byte(strings.Repeat("x", 300) + "\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = access.Write(line)
+	}
 }
