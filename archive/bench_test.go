@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -132,5 +133,30 @@ func BenchmarkMerge(b *testing.B) {
 			b.Fatal(err)
 		}
 		date++
+	}
+}
+
+// An export of a year, with 264 rows a day.
+func BenchmarkReadRecords(b *testing.B) {
+	store, r := benchHistory(b, 12)
+	h, err := NewHistory(HistoryConfig{Bucket: store})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, format := range []Format{CSV, JSONL, Parquet} {
+		var file bytes.Buffer
+		if err := WriteRecords(&file, format, h.Export(b.Context(), testProperty, r)); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(string(format), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, err := range ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), format) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }

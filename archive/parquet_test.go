@@ -80,6 +80,7 @@ func TestTypesOfParquetColumns(t *testing.T) {
 			"column position is a decimal with a fraction"},
 		"a day as a double":       {"date", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue(20_000), "column date"},
 		"a moment":                {"date", parquet.Timestamp(parquet.Millisecond), parquet.Int64Value(20_000 * 86_400_000), "column date"},
+		"a key as a number":       {"key", parquet.Int(64), parquet.Int64Value(12), "column key"},
 		"a dimension as a number": {"dimension", parquet.Int(64), parquet.Int64Value(1), "column dimension"},
 		"key nested":              {"key", parquet.Repeated(parquet.String()), text([]byte("12")), "column key is nested or repeated"},
 	} {

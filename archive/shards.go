@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strconv"
 
 	"sara/archive/tablefile"
 )
@@ -31,21 +30,34 @@ func readShard(path string, yield func(FileRecord, error) bool) (err error) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	return readTable(file, Place{IsRow: true, File: path}, yield)
+}
+
+// readTable reads the records of a file, whose columns may have any types that hold the values of records. at is the place of its rows.
+func readTable(file *tablefile.File, at Place, yield func(FileRecord, error) bool) error {
+	inFile := func(err error) error {
+		if at.File == "" {
+			return err
+		}
+		return fmt.Errorf("%s: %w", at.File, err)
+	}
 	names := columnNames()
 	if err := file.Choose(names[:]...); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return inFile(err)
 	}
-	at := Place{IsRow: true, File: path}
 	var cells [len(names)]tablefile.Cell
 	for {
 		switch err := file.Read(cells[:]); {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", path, err)
+			return inFile(err)
 		}
 		at.Number++
-		columns := textColumns(&cells)
+		columns, err := textColumns(at, &cells)
+		if err != nil {
+			return err
+		}
 		if file.Format() == tablefile.CSV {
 			columns[keyColumn] = unguardFormula(columns[keyColumn])
 		}
@@ -59,19 +71,27 @@ func readShard(path string, yield func(FileRecord, error) bool) (err error) {
 	}
 }
 
-// textColumns returns the columns of a record as text. A value of the wrong type is left as it is, for parseRecord to refuse.
-func textColumns(cells *[columnCount]tablefile.Cell) (columns [columnCount]string) {
+// textColumns returns the columns of a record as text. A key may be null, because some programs do not distinguish that from an empty text.
+func textColumns(at Place, cells *[columnCount]tablefile.Cell) (columns [columnCount]string, err error) {
+	names := columnNames()
 	for i := range cells {
-		columns[i] = string(cells[i].Text())
-		if cells[i].Text() == nil && !cells[i].IsEmpty() {
-			columns[i] = cells[i].String()
+		switch c := &cells[i]; {
+		case c.IsNull() && i != keyColumn:
+			return columns, recordError(at, names[i], "it is missing")
+		case c.IsEmpty():
+		case c.Text() != nil:
+			columns[i] = string(c.Text())
+		case i == dimensionColumn || i == keyColumn:
+			return columns, recordError(at, names[i], "%s is not text", c)
+		case i == dateColumn:
+			date, ok := c.Date()
+			if !ok {
+				return columns, recordError(at, names[i], "%s is not a day", c)
+			}
+			columns[i] = date.String()
+		default:
+			columns[i] = c.String()
 		}
 	}
-	if date, ok := cells[dateColumn].Date(); ok {
-		columns[dateColumn] = date.String()
-	}
-	if f, ok := cells[positionColumn].Float(); ok && cells[positionColumn].Text() == nil {
-		columns[positionColumn] = strconv.FormatFloat(f, 'g', -1, 64)
-	}
-	return columns
+	return columns, nil
 }

@@ -37,6 +37,9 @@ func (c *Cell) setBool(b bool) {
 	}
 }
 
+// IsNull reports whether the cell is null, or its row lacks it.
+func (c *Cell) IsNull() bool { return c.kind == null }
+
 // IsEmpty reports whether the cell is null or an empty text, which CSV cannot distinguish.
 func (c *Cell) IsEmpty() bool { return c.kind == null || c.kind == text && len(c.text) == 0 }
 

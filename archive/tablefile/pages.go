@@ -22,10 +22,10 @@ const (
 	longestHeader = 1 << 18
 )
 
-// A PageCheck refuses pages of an untrusted Parquet file that would take more than mostMemory. Before it reads a page, the library allocates
-// whatever the header says, up to 8 GiB, and it does not bound what it then unpacks and repeats. So before a row group is read, a PageCheck
+// A pageCheck refuses pages of an untrusted Parquet file that would take more than mostMemory. Before it reads a page, the library allocates
+// whatever the header says, up to 8 GiB, and it does not bound what it then unpacks and repeats. So before a row group is read, a pageCheck
 // reads and unpacks its pages, but decodes no values; this costs a few percent of the time to read the rows.
-type PageCheck struct {
+type pageCheck struct {
 	file     *parquet.File
 	in       *bufio.Reader
 	left     int64 // bytes of the column not read yet
@@ -34,13 +34,13 @@ type PageCheck struct {
 	zstd     *zstd.Decoder // created on first use
 }
 
-// NewPageCheck returns a check of a file's pages.
-func NewPageCheck(file *parquet.File) *PageCheck {
-	return &PageCheck{file: file, in: bufio.NewReaderSize(nil, longestHeader)}
+// newPageCheck returns a check of a file's pages.
+func newPageCheck(file *parquet.File) *pageCheck {
+	return &pageCheck{file: file, in: bufio.NewReaderSize(nil, longestHeader)}
 }
 
 // Check returns an error if reading some columns of a row group together would take too much memory for their pages.
-func (c *PageCheck) Check(group int, columns []int) error {
+func (c *pageCheck) Check(group int, columns []int) error {
 	memory := int64(0)
 	chunks := c.file.RowGroups()[group].ColumnChunks()
 	for _, i := range columns {
@@ -62,7 +62,7 @@ func (c *PageCheck) Check(group int, columns []int) error {
 }
 
 // column returns the memory of a column's dictionary and its largest page, which must not exceed most.
-func (c *PageCheck) column(column *parquet.Column, chunk *format.ColumnMetaData, most int64) (int64, error) {
+func (c *pageCheck) column(column *parquet.Column, chunk *format.ColumnMetaData, most int64) (int64, error) {
 	start := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset != 0 {
 		start = chunk.DictionaryPageOffset
@@ -98,7 +98,7 @@ func (c *PageCheck) column(column *parquet.Column, chunk *format.ColumnMetaData,
 }
 
 // header reads the header of the next page.
-func (c *PageCheck) header() (*format.PageHeader, error) {
+func (c *pageCheck) header() (*format.PageHeader, error) {
 	text, err := c.in.Peek(int(min(c.left, longestHeader)))
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (c *PageCheck) header() (*format.PageHeader, error) {
 }
 
 // page reads a page and returns the memory it takes, which must not exceed most.
-func (c *PageCheck) page(column *parquet.Column, h *format.PageHeader, most int64) (int64, error) {
+func (c *pageCheck) page(column *parquet.Column, h *format.PageHeader, most int64) (int64, error) {
 	values, size := int64(valuesOf(h)), int64(h.CompressedPageSize)
 	if size > c.left {
 		return 0, fmt.Errorf("a page of %d bytes exceeds its column", size)

@@ -12,7 +12,7 @@ import (
 // parquetSource reads the chosen columns of a Parquet file side by side. The pages of other columns are not read.
 type parquetSource struct {
 	file   *parquet.File
-	pages  *PageCheck
+	pages  *pageCheck
 	total  int64 // rows
 	group  int   // the next row group
 	left   int64 // rows of the current one
@@ -29,29 +29,22 @@ type parquetColumn struct {
 	buffer []parquet.Value
 }
 
+// openParquet opens an untrusted file, ignoring its indexes.
 func openParquet(in io.ReaderAt, size int64) (*parquetSource, error) {
 	const readBuffer = 1 << 18
-	file, err := OpenParquet(in, size, parquet.ReadBufferSize(readBuffer))
-	if err != nil {
-		return nil, err
+	err := checkFooter(in, size)
+	var file *parquet.File
+	if err == nil {
+		file, err = parquet.OpenFile(in, size, parquet.ReadBufferSize(readBuffer), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	}
-	s := &parquetSource{file: file, pages: NewPageCheck(file), total: file.NumRows()}
+	if err != nil {
+		return nil, fmt.Errorf("not a Parquet file: %w", err)
+	}
+	s := &parquetSource{file: file, pages: newPageCheck(file), total: file.NumRows()}
 	for _, field := range file.Schema().Fields() {
 		s.names = append(s.names, field.Name())
 	}
 	return s, nil
-}
-
-// OpenParquet opens an untrusted Parquet file, ignoring its indexes.
-func OpenParquet(in io.ReaderAt, size int64, options ...parquet.FileOption) (*parquet.File, error) {
-	err := checkFooter(in, size)
-	if err == nil {
-		var file *parquet.File
-		if file, err = parquet.OpenFile(in, size, append(options, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))...); err == nil {
-			return file, nil
-		}
-	}
-	return nil, fmt.Errorf("not a Parquet file: %w", err)
 }
 
 func (s *parquetSource) columns() []string { return s.names }
@@ -63,7 +56,7 @@ func (s *parquetSource) choose(names []string) error {
 			if leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
 				return fmt.Errorf("column %s is nested or repeated", name)
 			}
-			if IsFraction(leaf.Node.Type()) {
+			if isFraction(leaf.Node.Type()) {
 				return fmt.Errorf("column %s is a decimal with a fraction: make it a double", name)
 			}
 			if kind := leaf.Node.Type().Kind(); kind == parquet.FixedLenByteArray || kind == parquet.Int96 {
@@ -102,8 +95,8 @@ func (s *parquetSource) read(cells []Cell) error {
 	return nil
 }
 
-// IsFraction reports whether a column's values are decimals with a fraction: whole numbers to be divided by a power of ten.
-func IsFraction(t parquet.Type) bool {
+// isFraction reports whether a column's values are decimals with a fraction: whole numbers to be divided by a power of ten.
+func isFraction(t parquet.Type) bool {
 	logical := t.LogicalType()
 	if logical == nil {
 		return false

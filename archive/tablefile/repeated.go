@@ -20,7 +20,7 @@ import (
 const oldDictionary format.Encoding = 2
 
 // repeated returns how many values, or levels if there are more, the library would decode from a page's bytes, whatever its header says.
-func (c *PageCheck) repeated(column *parquet.Column, h *format.PageHeader) (n int64, err error) {
+func (c *pageCheck) repeated(column *parquet.Column, h *format.PageHeader) (n int64, err error) {
 	data, encoding, levels := c.packed, format.Plain, int64(0)
 	isPacked := true
 	switch h.Type {
@@ -128,7 +128,7 @@ func differences(data []byte) (int64, error) {
 }
 
 // unpack returns at most size bytes, valid until the next call. More is an error, raised before they take memory.
-func (c *PageCheck) unpack(codec format.CompressionCodec, packed []byte, size int) ([]byte, error) {
+func (c *pageCheck) unpack(codec format.CompressionCodec, packed []byte, size int) ([]byte, error) {
 	c.unpacked = slices.Grow(c.unpacked[:0], size+1)
 	to := c.unpacked[:size]
 	switch codec {

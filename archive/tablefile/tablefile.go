@@ -32,7 +32,7 @@ const (
 type File struct {
 	format Format
 	source source
-	file   *os.File
+	file   *os.File // nil for that of OpenParquet's caller
 	size   int64
 	text   *countingReader // nil for Parquet
 	rows   int64           // read
@@ -69,6 +69,14 @@ func Open(path string) (_ *File, err error) {
 		}
 	}()
 	err = f.open()
+	return f, err
+}
+
+// OpenParquet opens a Parquet file of size bytes. Closing it leaves in open.
+func OpenParquet(in io.ReaderAt, size int64) (_ *File, err error) {
+	defer damaged(&err)
+	f := &File{format: Parquet, size: size}
+	f.source, err = openParquet(in, size)
 	return f, err
 }
 
@@ -155,7 +163,13 @@ func (f *File) Position() int64 {
 }
 
 // Close closes the file.
-func (f *File) Close() error { return errors.Join(f.source.close(), f.file.Close()) }
+func (f *File) Close() error {
+	err := f.source.close()
+	if f.file != nil {
+		err = errors.Join(err, f.file.Close())
+	}
+	return err
+}
 
 // damaged turns a panic into an error, because the Parquet library panics on some malformed files.
 func damaged(err *error) {
