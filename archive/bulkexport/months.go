@@ -16,21 +16,8 @@ func (i *importing) archive(ctx context.Context, history History, o Options, res
 	if err != nil {
 		return err
 	}
-	site := known(i.state.SiteDays, i.logged(Site), i.until)
-	pages := known(i.state.URLDays, i.logged(URL), i.until)
-	result.UnloggedDays = missing(i.state.SiteDays, i.logged(Site), i.state.URLDays, i.logged(URL))
-	for _, day := range slices.Sorted(maps.Keys(pages)) {
-		if !site[day] && !inventory[translate.ByDate].Has(day) {
-			delete(pages, day)
-			result.PagesOnly = append(result.PagesOnly, day)
-		}
-	}
-	for _, day := range slices.Sorted(maps.Keys(site)) {
-		if !pages[day] {
-			result.TotalsOnly = append(result.TotalsOnly, day)
-		}
-	}
-	months := monthsOfDays(site, pages)
+	due := i.due(inventory, result)
+	months := due.months()
 	if i.state.Months == nil {
 		i.state.Months = make(map[string]monthResult)
 	}
@@ -38,8 +25,8 @@ func (i *importing) archive(ctx context.Context, history History, o Options, res
 		o.Progress.Writing(n, len(months))
 		name := month.String()
 		// With Replace, what is archived does not show whose it is: another archive may have other figures of the same days.
-		if _, archived := i.state.Months[name]; !archived || o.Replace || !hasMonth(inventory, month, site, pages) {
-			done, err := i.archiveMonth(ctx, history, o, month, site, pages)
+		if _, archived := i.state.Months[name]; !archived || o.Replace || !due.isArchived(inventory, month) {
+			done, err := i.archiveMonth(ctx, history, o, month, due)
 			if err != nil {
 				return err
 			}
@@ -54,20 +41,52 @@ func (i *importing) archive(ctx context.Context, history History, o Options, res
 	return nil
 }
 
-// daysOf returns the days that are imported under a dimension.
-func daysOf(by translate.Dimension, site, pages days) days {
-	if by == translate.ByPage {
-		return pages
+// dueDays are the days to archive: with pages, and with everything else.
+type dueDays struct{ site, pages days }
+
+// due returns the days to archive, and records in the result those that are left out, or archived without pages.
+func (i *importing) due(inventory archive.Inventory, result *Result) dueDays {
+	site := known(i.state.SiteDays, i.logged(Site), i.until)
+	pages := known(i.state.URLDays, i.logged(URL), i.until)
+	result.UnloggedDays = missing(i.state.SiteDays, i.logged(Site), i.state.URLDays, i.logged(URL))
+	for _, day := range slices.Sorted(maps.Keys(pages)) {
+		if !site[day] && !inventory[translate.ByDate].Has(day) {
+			delete(pages, day)
+			result.PagesOnly = append(result.PagesOnly, day)
+		}
 	}
-	return site
+	for _, day := range slices.Sorted(maps.Keys(site)) {
+		if !pages[day] {
+			result.TotalsOnly = append(result.TotalsOnly, day)
+		}
+	}
+	return dueDays{site, pages}
 }
 
-// hasMonth reports whether all days of a month are still archived. They may have been deleted since, or the archive may be
-// another one.
-func hasMonth(inventory archive.Inventory, month translate.Date, site, pages days) bool {
+// has reports whether a day is to be archived under a dimension.
+func (d dueDays) has(day translate.Date, by translate.Dimension) bool {
+	if by == translate.ByPage {
+		return d.pages[day]
+	}
+	return d.site[day]
+}
+
+// months returns the first days of the months with such days, in order.
+func (d dueDays) months() []translate.Date {
+	months := make(days)
+	for _, set := range []days{d.site, d.pages} {
+		for day := range set {
+			months[day.MonthStart()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(months))
+}
+
+// isArchived reports whether all days of a month are archived already. They may have been deleted since, or the archive may be another one.
+func (d dueDays) isArchived(inventory archive.Inventory, month translate.Date) bool {
 	for day := month; day < month.AddMonths(1); day++ {
 		for _, by := range archive.Dimensions() {
-			if daysOf(by, site, pages)[day] && !inventory[by].Has(day) {
+			if d.has(day, by) && !inventory[by].Has(day) {
 				return false
 			}
 		}
@@ -90,13 +109,13 @@ func (r *Result) add(m monthResult) {
 	r.Zero = append(r.Zero, m.Zero...)
 }
 
-func (i *importing) archiveMonth(ctx context.Context, history History, o Options, month translate.Date, site, pages days) (
+func (i *importing) archiveMonth(ctx context.Context, history History, o Options, month translate.Date, due dueDays) (
 	done monthResult, err error) {
 	builders := make(map[group]*archive.DayBuilder)
 	var ordered []*archive.DayBuilder
 	for day := month; day < month.AddMonths(1); day++ {
 		for _, by := range archive.Dimensions() {
-			if daysOf(by, site, pages)[day] {
+			if due.has(day, by) {
 				b := archive.NewDayBuilder(day, by)
 				builders[group{day, by}], ordered = b, append(ordered, b)
 			}
@@ -121,8 +140,8 @@ func (i *importing) archiveMonth(ctx context.Context, history History, o Options
 	if err != nil {
 		return done, fmt.Errorf("%s: %w", month.Time().Format("2006-01"), err)
 	}
-	for _, day := range slices.Sorted(maps.Keys(site)) {
-		if day >= month && day < month.AddMonths(1) && !total[day] {
+	for day := month; day < month.AddMonths(1); day++ {
+		if due.site[day] && !total[day] {
 			done.Zero = append(done.Zero, day)
 		}
 	}
@@ -160,14 +179,4 @@ func missing(site, siteLog, url, urlLog days) []translate.Date {
 	}
 	maps.DeleteFunc(all, func(_ translate.Date, lacks bool) bool { return !lacks })
 	return slices.Sorted(maps.Keys(all))
-}
-
-func monthsOfDays(sets ...days) []translate.Date {
-	months := make(days)
-	for _, set := range sets {
-		for day := range set {
-			months[day.MonthStart()] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(months))
 }
