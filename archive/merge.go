@@ -48,6 +48,14 @@ type entry struct {
 	inferred bool
 }
 
+// identity is what a merge has one entry of at most.
+type identity struct {
+	date translate.Date
+	by   translate.Dimension
+}
+
+func (e *entry) identity() identity { return identity{e.date, e.by} }
+
 // merged is the outcome of a merge.
 type merged struct {
 	archived  int          // entries
@@ -89,23 +97,18 @@ func (h *History) merge(ctx context.Context, property string, entries []entry, r
 }
 
 func byMonth(entries []entry) (map[translate.Date][]entry, error) {
-	type identity struct {
-		date translate.Date
-		by   translate.Dimension
-	}
 	seen := make(map[identity]bool, len(entries))
 	months := make(map[translate.Date][]entry)
 	for _, e := range entries {
-		id := identity{e.date, e.by}
 		switch {
 		case int(e.by) >= dimensionCount:
 			return nil, fmt.Errorf("the archive has no dimension %s", e.by)
 		case e.date < 0:
 			return nil, fmt.Errorf("%s is before 1970", e.date)
-		case seen[id]:
+		case seen[e.identity()]:
 			return nil, fmt.Errorf("%s of %s is given twice", DimensionName(e.by), e.date)
 		}
-		seen[id] = true
+		seen[e.identity()] = true
 		first := e.date.MonthStart()
 		months[first] = append(months[first], e)
 	}

@@ -185,21 +185,17 @@ func entriesOf(all []FileRecord) (entries []entry, kept int, err error) {
 
 // withoutTraffic returns the entries that are missing on days with a total of zeros: such a day has no rows under any dimension.
 func withoutTraffic(entries []entry) (missing []entry) {
-	type identity struct {
-		date translate.Date
-		by   translate.Dimension
-	}
 	given := make(map[identity]bool, len(entries))
 	for _, e := range entries {
-		given[identity{e.date, e.by}] = true
+		given[e.identity()] = true
 	}
 	for _, total := range entries {
 		if total.by != translate.ByDate || len(total.rows) > 0 {
 			continue
 		}
 		for _, by := range Dimensions() {
-			if !given[identity{total.date, by}] {
-				missing = append(missing, entry{date: total.date, by: by, inferred: true})
+			if none := (entry{date: total.date, by: by, inferred: true}); !given[none.identity()] {
+				missing = append(missing, none)
 			}
 		}
 	}
