@@ -117,18 +117,8 @@ func saveURLs(ctx context.Context, tx *sql.Tx, number int32, urls []DiscoveredUR
 		}
 		delete(before, u.URL)
 	}
-	var dropped [][]any
-	for _, u := range before {
-		dropped = append(dropped, []any{u.url})
-	}
-	for _, table := range []string{"staged_inspections", "indexed_urls"} {
-		err := eachBatch(dropped, func(values string, args []any) error {
-			_, err := tx.ExecContext(ctx, "DELETE FROM "+table+fmt.Sprintf(" WHERE number = %d AND url IN (%s)", number, values), args...)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("delete %d URLs: %w", len(dropped), err)
-		}
+	if err := dropURLs(ctx, tx, number, before); err != nil {
+		return fmt.Errorf("delete %d URLs: %w", len(before), err)
 	}
 	// In index order, so neighbouring rows are written together.
 	slices.SortFunc(changed, func(a, b []any) int { return bytes.Compare(a[1].([]byte), b[1].([]byte)) })
@@ -139,6 +129,24 @@ func saveURLs(ctx context.Context, tx *sql.Tx, number int32, urls []DiscoveredUR
 	})
 	if err != nil {
 		return fmt.Errorf("track %d URLs: %w", len(changed), err)
+	}
+	return nil
+}
+
+// dropURLs deletes URLs of a property, and their inspections.
+func dropURLs(ctx context.Context, tx *sql.Tx, number int32, dropped map[string]trackedURL) error {
+	urls := make([][]any, 0, len(dropped))
+	for _, u := range dropped {
+		urls = append(urls, []any{u.url})
+	}
+	for _, table := range []string{"staged_inspections", "indexed_urls"} {
+		err := eachBatch(urls, func(values string, args []any) error {
+			_, err := tx.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE number = %d AND url IN (%s)", table, number, values), args...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

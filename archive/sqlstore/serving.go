@@ -123,7 +123,8 @@ const (
 		" AND (@archived OR NOT p.archived)"
 	countReachable = "SELECT count(*) FROM (" + reachable + ") found"
 	// OFFSET and LIMIT apply before connections are joined, so skipped rows are cheap.
-	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT id FROM (" + reachable + ") found ORDER BY name_order LIMIT @limit OFFSET @offset) page" +
+	pageReachable = "SELECT " + propertyColumns +
+		" FROM (SELECT id FROM (" + reachable + ") found ORDER BY name_order LIMIT @limit OFFSET @offset) page" +
 		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id" + byName
 )
 
