@@ -59,5 +59,6 @@ const (
 	postgresRefuseUpdate = `CREATE TRIGGER audit_log_update BEFORE UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_audit_log_change()`
 	postgresRefuseDelete = `CREATE TRIGGER audit_log_delete BEFORE DELETE ON audit_log FOR EACH ROW
 		WHEN (OLD.keep_until > ` + postgresMillis + `) EXECUTE FUNCTION refuse_audit_log_change()`
-	postgresRefuseTruncate = `CREATE TRIGGER audit_log_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_log_change()`
+	postgresRefuseTruncate = `CREATE TRIGGER audit_log_truncate BEFORE TRUNCATE ON audit_log
+		FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_log_change()`
 )
