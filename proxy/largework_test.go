@@ -24,6 +24,9 @@ func TestLargeWorkIsBounded(t *testing.T) {
 		"archive": func(ctx context.Context) (func(), error) {
 			return places.beginArchive(ctx, translate.ByPage, largeDays)
 		},
+		"queries of the archive": func(ctx context.Context) (func(), error) {
+			return places.beginArchive(ctx, translate.ByQuery, largeDays)
+		},
 	} {
 		if _, err := begin(left); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
@@ -57,6 +60,22 @@ func TestLargeWorkIsBounded(t *testing.T) {
 		t.Error(err)
 	} else {
 		end()
+	}
+}
+
+// A sizedPart has no rows to read.
+type sizedPart struct{ rows, bytes int }
+
+func (p sizedPart) Len() int  { return p.rows }
+func (p sizedPart) Size() int { return p.bytes }
+
+func TestRowWorkIsThatOfAllParts(t *testing.T) {
+	t.Parallel()
+	var w rowWork
+	w.add(sizedPart{2, 30})
+	w.add(sizedPart{5, 400})
+	if w != (rowWork{7, 430}) {
+		t.Errorf("the work is %+v", w)
 	}
 }
 
