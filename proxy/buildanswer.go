@@ -154,7 +154,11 @@ func (s *reportServer) findBeginning(ctx context.Context, m *material, rows []*t
 	if err != nil {
 		return 0, storeError{err}
 	}
-	if live, _, ok := m.known.Bounds(); ok && (!archived || live < begins) {
+	live, _, ok := m.known.Bounds()
+	if !ok && m.hasLiveDays() { // a series that the archive has as a whole did not look
+		live, _, ok = s.knownDays(ctx, m.call, false).Bounds()
+	}
+	if ok && (!archived || live < begins) {
 		begins = live
 	}
 	if begins <= first {

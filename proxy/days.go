@@ -36,8 +36,11 @@ func (s *reportServer) knownDays(ctx context.Context, c *call, shared bool) know
 
 // usesCopy reports whether the request looks at a copy of the series instead of fetching it.
 func (q *reportRequest) usesCopy() bool {
-	return !q.report.IsSeries(q.conditions) && q.window.LiveStart <= q.window.Anchor
+	return !q.report.IsSeries(q.conditions) && q.hasLiveDays()
 }
+
+// hasLiveDays reports whether the property has days that the upstream answers for, whether or not the request asks for them.
+func (q *reportRequest) hasLiveDays() bool { return q.window.LiveStart <= q.window.Anchor }
 
 // lookUpDays looks up the known days before the report is planned. Movers look into Redis too, because their queries depend on the days;
 // for other reports, Redis returns the copy together with their rows.
