@@ -192,6 +192,7 @@ func TestPagesThatAreRead(t *testing.T) {
 	}
 	whole := rawColumn{kind: format.Int64}
 	check("plain", 2, whole, dataPage(1, format.Plain, number, nil), dataPage(1, format.Plain, number, nil))
+	check("no rows", 0, whole)
 	check("dictionary", 9, whole, dictionaryPage(1, number), dataPage(9, format.RLEDictionary, []byte{1, 9 << 1, 0}, nil))
 	check("levels", 1, rawColumn{kind: format.Int64, repetition: format.Optional},
 		dataPage(1, format.Plain, append([]byte{2, 0, 0, 0, 1 << 1, 1}, number...), nil))
@@ -201,5 +202,17 @@ func TestPagesThatAreRead(t *testing.T) {
 	} {
 		page := dataPage(1<<14, format.Plain, data, func(h *format.PageHeader) { h.UncompressedPageSize = int32(len(numbers)) })
 		check(codec.String(), 1<<14, rawColumn{kind: format.Int64, codec: codec}, page)
+	}
+}
+
+// No row is lost because a damaged file claims fewer than its columns have.
+func TestMoreValuesThanRows(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []int64{0, 1, 255, 256, 299} {
+		page := dataPage(300, format.Plain, make([]byte, 300*8), nil)
+		data := rawColumn{kind: format.Int64, rows: rows, pages: []rawPage{page}}.file(t)
+		if n, err := readCounts(t, data); err == nil || !strings.Contains(err.Error(), "column count has more values than its row group has rows") {
+			t.Errorf("%d of 300 rows: %d, %v", rows, n, err)
+		}
 	}
 }

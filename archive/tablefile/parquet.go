@@ -1,6 +1,7 @@
 package tablefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -107,6 +108,11 @@ func isFraction(t parquet.Type) bool {
 
 // next moves to the next row group.
 func (s *parquetSource) next() error {
+	for i := range s.chosen {
+		if err := s.chosen[i].end(); err != nil {
+			return err
+		}
+	}
 	if err := s.closeColumns(); err != nil {
 		return err
 	}
@@ -148,6 +154,24 @@ func (c *parquetColumn) fill() error {
 		return fmt.Errorf("column %s: %w", c.name, err)
 	}
 	c.batch = c.buffer[:n]
+	return nil
+}
+
+// end returns an error if there are values after those of the last row: a damaged file may claim fewer rows than it has.
+func (c *parquetColumn) end() error {
+	if c.reader == nil {
+		return nil
+	}
+	n := len(c.batch)
+	if n == 0 {
+		var err error
+		if n, err = c.reader.ReadValues(c.buffer); n == 0 && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("column %s: %w", c.name, cmp.Or(err, io.ErrNoProgress))
+		}
+	}
+	if n > 0 {
+		return fmt.Errorf("column %s has more values than its row group has rows", c.name)
+	}
 	return nil
 }
 
