@@ -43,8 +43,8 @@ func parquetWith(t *testing.T, column string, node parquet.Node, value parquet.V
 	return file.Bytes()
 }
 
-// A column may have any type that can hold the values of records. No type is misread: not a decimal of 3.5, which is stored as
-// 35 and a scale, nor a number as a day or a text.
+// A column may have any type that can hold the values of records; a whole number as a date counts days, like Parquet's own type. No type is
+// misread: not a decimal of 3.5, which is stored as 35 and a scale, nor a number that counts something else as a day, nor one as a text.
 func TestTypesOfParquetColumns(t *testing.T) {
 	read := func(records iter.Seq2[FileRecord, error]) (all []Record, err error) {
 		for r, err := range records {
@@ -78,6 +78,10 @@ func TestTypesOfParquetColumns(t *testing.T) {
 			"column position is a decimal with a fraction"},
 		"a large decimal with a fraction": {"position", parquet.Decimal(2, 18, parquet.Int64Type), parquet.Int64Value(350),
 			"column position is a decimal with a fraction"},
+		"a day as a number":       {"date", parquet.Int(32), parquet.Int32Value(20_000), ""},
+		"a day as a long number":  {"date", parquet.Int(64), parquet.Int64Value(20_000), ""},
+		"digits as a day":         {"date", parquet.Int(32), parquet.Int32Value(2024_10_04), "column date"},
+		"seconds as a day":        {"date", parquet.Int(64), parquet.Int64Value(20_000 * 86_400), "column date"},
 		"a day as a double":       {"date", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue(20_000), "column date"},
 		"a moment":                {"date", parquet.Timestamp(parquet.Millisecond), parquet.Int64Value(20_000 * 86_400_000), "column date"},
 		"a key as a number":       {"key", parquet.Int(64), parquet.Int64Value(12), "column key"},
