@@ -121,6 +121,6 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	s.portfolios = &portfolioServer{s.reports, c.Store, portfolios, s.telemetry.causes}
 	s.properties = &propertyServer{c.Store, c.Reports.History, s.reports, s.calendar}
 	s.agents = newMCPEndpoint(s, &c)
-	s.edge = s.newEdge(s.routes())
+	s.edge = s.newEdge(table())
 	return s, nil
 }

@@ -12,8 +12,7 @@ import (
 // An endpoint is found by the paths by which the router finds it, and by no others.
 func TestEndpointsAreThoseOfTheRouter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	routes := w.server.routes()
+	routes := table()
 	var found *route
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false

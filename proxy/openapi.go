@@ -57,7 +57,7 @@ func OpenAPI(baseURL string) ([]byte, error) {
 
 const introduction = `Search performance and index coverage of the properties that a key can reach.
 
-- Every endpoint is a GET. A success is ` + "`{success, data, meta}`" + `, an error ` + "`{success, error}`" + ` with a code and the request's id.
+- Every endpoint is a GET. A success, except for this document, is ` + "`{success, data, meta}`" + `, an error ` + "`{success, error}`" + ` with a code and the request's id.
 - Days are in Pacific time, as in Search Console. Ranges end at the anchor, two days before today.
 - Rows do not add up to the totals: Search Console withholds rare queries. That is anonymised traffic, not missing data.
 - Where ` + "`meta.source`" + ` is stored or hybrid, the figures are not current.
@@ -114,6 +114,8 @@ func (r *route) tags() []string {
 // group is the first tag of a route.
 func (r *route) group() string {
 	switch {
+	case r.Open:
+		return "Reference"
 	case r.Scope == policy.PropertiesRead:
 		return "Properties"
 	case r.Scope == policy.PerformanceRead, r.Operation == "listAnomalies":
@@ -134,6 +136,7 @@ func groups() []any {
 		group("Performance", "Clicks, impressions, click-through rate and position."),
 		group("Indexing", "The URLs that Google has indexed, as of the last daily inspection."),
 		group("Configuration", "What the owner configured: brand terms, page groups, annotations."),
+		group("Reference", "The description of the API itself."),
 		group(extension, "Endpoints beyond the common core of the API."),
 	}
 }
@@ -144,16 +147,8 @@ const securityScheme = "key"
 // describe returns the operation of a route. OpenAPI 3.1 allows the scope as a role of the security requirement; the codes by which the
 // errors are distinguished have a keyword of our own.
 func (r *route) describe(parts components) (map[string]any, error) {
-	request, example, err := r.example()
+	content, err := r.describeAnswer(parts)
 	if err != nil {
-		return nil, err
-	}
-	answer := object(
-		member{name: "success", schema: boolean("The request was answered.").with("const", true).named("Success")},
-		member{name: "data", schema: r.Data},
-		member{name: "meta", schema: r.Meta}).named(r.noun() + "Answer")
-	content := map[string]any{"application/json": mediaOf(parts.place(answer), request, json.RawMessage(example))}
-	if err := r.describeFormats(content, request, example); err != nil {
 		return nil, err
 	}
 	responses := map[string]any{
@@ -176,8 +171,33 @@ func (r *route) describe(parts components) (map[string]any, error) {
 	return map[string]any{
 		"operationId": r.Operation, "summary": r.Summary, "description": r.About, "tags": r.tags(),
 		"parameters": r.describeParams(parts), "responses": responses, "x-error-codes": codes,
-		"security": []any{map[string]any{securityScheme: append([]string{}, r.Scope.Names()...)}},
+		"security": r.security(),
 	}, nil
+}
+
+// describeAnswer returns the answer of a route in each of its formats.
+func (r *route) describeAnswer(parts components) (map[string]any, error) {
+	if r.Open {
+		return map[string]any{"application/json": map[string]any{"schema": parts.place(r.Data)}}, nil
+	}
+	request, example, err := r.example()
+	if err != nil {
+		return nil, err
+	}
+	answer := object(
+		member{name: "success", schema: boolean("The request was answered.").with("const", true).named("Success")},
+		member{name: "data", schema: r.Data},
+		member{name: "meta", schema: r.Meta}).named(r.noun() + "Answer")
+	content := map[string]any{"application/json": mediaOf(parts.place(answer), request, json.RawMessage(example))}
+	return content, r.describeFormats(content, request, example)
+}
+
+// security is the security requirement of a route. An empty one overrides that of the whole document.
+func (r *route) security() []any {
+	if r.Open {
+		return []any{}
+	}
+	return []any{map[string]any{securityScheme: append([]string{}, r.Scope.Names()...)}}
 }
 
 func (r *route) ofProperty() bool { return strings.Contains(r.Path, "{id}") }

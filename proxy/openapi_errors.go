@@ -59,6 +59,9 @@ func codesOf(status int) []string {
 func (r *route) codesOf(status int) []string {
 	return slices.DeleteFunc(codesOf(status), func(code string) bool {
 		switch code {
+		case policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeAddress, codeOrigin, policy.CodeNoAccess,
+			policy.CodeRateLimited, policy.CodeQuotaExceeded:
+			return r.Open
 		case policy.CodePropertyAmbiguous, policy.CodeNotFound:
 			return !r.ofProperty()
 		case policy.CodeScope:
@@ -83,7 +86,7 @@ func answerHeaders() []string { return append(allowanceHeaders(), "ETag", "Cache
 
 func sharedResponses() map[string]any {
 	responses := map[string]any{"NotModified": map[string]any{
-		"description": "The answer is still the one whose ETag the request named in If-None-Match. It counts as a request.",
+		"description": "The answer is still the one whose ETag the request named in If-None-Match. It counts towards the limits as that answer does.",
 		"headers":     headerReferences(answerHeaders()...),
 	}}
 	for _, status := range errorStatuses() {

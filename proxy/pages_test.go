@@ -78,7 +78,12 @@ func TestPagesAreServed(t *testing.T) {
 		w.wantPage("/docs/guides/"+guide, "text/html; charset=utf-8", "public, max-age=300")
 	}
 	for _, route := range table() {
-		w.wantPage("/docs/operations/"+route.Operation, "text/html; charset=utf-8", "public, max-age=300")
+		place := "/docs/operations/" + route.Operation
+		if !route.Open {
+			w.wantPage(place, "text/html; charset=utf-8", "public, max-age=300")
+		} else if answer, _ := w.page(http.MethodGet, place); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s has a page, whose form asks for a key: %d", route.Operation, answer.StatusCode)
+		}
 	}
 	w.wantPage("/docs.md", "text/markdown; charset=utf-8", "public, max-age=300")
 	w.wantPage("/docs/errors.md", "text/markdown; charset=utf-8", "public, max-age=300")

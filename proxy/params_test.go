@@ -129,7 +129,7 @@ func integerRefusals(name string, low, high int) []refusal {
 func TestEveryEndpoint400UnsupportedParameter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, r := range w.server.routes() {
+	for _, r := range table() {
 		has := map[string]bool{}
 		for _, p := range r.Endpoint.Params {
 			has[p.Name] = true
@@ -159,7 +159,7 @@ func TestEveryEndpointHasTheParametersOfTheSpec(t *testing.T) {
 		"listCountries": shared + " limit offset order_by", "listDevices": shared + " limit offset order_by",
 		"listQueryMovers": "date_range start_date end_date limit min_clicks", "listPageMovers": "date_range start_date end_date limit min_clicks",
 	}
-	for _, r := range new(Server).routes() {
+	for _, r := range table() {
 		var names []string
 		for _, p := range r.Endpoint.Params {
 			names = append(names, p.Name)

@@ -21,10 +21,10 @@ type route struct {
 	Summary   string
 	About     string        // what the endpoint is for: its description in the OpenAPI document
 	Extension bool          // beyond the spec
-	Open      bool          // needs no key
+	Open      bool          // needs no key, and answers without the envelope
 	Scope     policy.Scopes // that the key must have; 0: none
 	Endpoint  translate.Endpoint
-	Data      schema // of the envelope's data
+	Data      schema // of the envelope's data; of an open endpoint, of the whole answer
 	Meta      schema // of the envelope's meta
 
 	serve  handler
@@ -40,16 +40,9 @@ func (r *route) label() string {
 	return r.Operation
 }
 
-// routes is the route table.
-func (s *Server) routes() []route {
-	return append([]route{
-		{Path: pathOpenAPI, Operation: "getOpenAPI", Open: true, Summary: "This document", serve: (*Server).serveOpenAPI},
-	}, table()...)
-}
-
-// table returns the routes that answer in the envelope (spec: Endpoint table), in the order of the documentation.
+// table is the route table (spec: Endpoint table), in the order of the documentation.
 func table() []route {
-	return slices.Concat(accountRoutes(), propertyRoutes(), performanceRoutes(), indexingRoutes(), configurationRoutes())
+	return slices.Concat(accountRoutes(), propertyRoutes(), performanceRoutes(), indexingRoutes(), configurationRoutes(), referenceRoutes())
 }
 
 func accountRoutes() []route {
@@ -149,4 +142,12 @@ func movers(path, operation, what string, by translate.Dimension, about string) 
 		Scope:   policy.PerformanceRead, Endpoint: translate.Movers(),
 		Data: moversSchema(by), Meta: performanceMetaSchema(),
 		serve: serve(translate.MoversReport(by))}
+}
+
+func referenceRoutes() []route {
+	return []route{
+		{Path: pathOpenAPI, Operation: "getOpenAPI", Summary: "This document",
+			About: "Generate a client, or validate requests and answers. It needs no key, counts towards no limit, and is not in the envelope.",
+			Open:  true, Data: typed("object", "A document of OpenAPI 3.1."), serve: (*Server).serveOpenAPI},
+	}
 }

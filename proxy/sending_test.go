@@ -158,7 +158,7 @@ func TestLongAnswers200BesideClientsThatDoNotRead(t *testing.T) {
 // checkUnread sends requests of an account that reads no answer, and one of another account before.
 func checkUnread(t *testing.T, w *world, request func(w *world, key string, n int) string) {
 	t.Helper()
-	dial := w.servePipes(w.server.newEdge(w.server.routes()))
+	dial := w.servePipes(w.server.newEdge(table()))
 	ask := func(key string, n int) *rawConn {
 		c := dial()
 		c.send(request(w, key, n))

@@ -10,7 +10,7 @@ import (
 // serveWith serves the world's routes again, with other timeouts.
 func (w *world) serveWith(read, idle time.Duration) {
 	w.t.Helper()
-	edge := w.server.newEdge(w.server.routes())
+	edge := w.server.newEdge(table())
 	if edge.ReadTimeout != readTimeout || edge.WriteTimeout != writeTimeout || edge.IdleTimeout != idleTimeout {
 		w.t.Error("the timeouts of the edge differ from the constants")
 	}

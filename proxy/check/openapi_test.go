@@ -176,8 +176,9 @@ func testOpenAPIDescribesTheAnswers(t *testing.T, d demo) {
 			c.get(c.path(template, "disconnected")+filters, key, nil)
 		}
 		for _, status := range []int{http.StatusOK, http.StatusNotModified, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden} {
-			// The usage in getAccount changes with each request.
-			impossible := operation == "getAccount" && status == http.StatusNotModified
+			// The usage in getAccount changes with each request, and an open operation ignores the key.
+			impossible := operation == "getAccount" && status == http.StatusNotModified ||
+				item.Get.Responses.Status(status) == nil && item.Get.Security != nil && len(*item.Get.Security) == 0
 			if c.statuses[operation][status] == 0 && !impossible {
 				t.Errorf("%s was never answered with %d", operation, status)
 			}

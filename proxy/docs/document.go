@@ -58,7 +58,7 @@ type (
 	}
 )
 
-// A document is an OpenAPI document.
+// A document is an OpenAPI document, without its open operations: a page is for a request with a key. The menu links to what is open.
 type document struct {
 	About      string // Markdown
 	Groups     []group
@@ -88,12 +88,12 @@ func readDocument(text []byte) (*document, error) {
 	var err error
 	gjson.GetBytes(text, "paths").ForEach(func(path, item gjson.Result) bool {
 		o := &operation{Path: path.String()}
-		if err = json.Unmarshal([]byte(item.Get("get").Raw), o); err == nil {
+		if err = json.Unmarshal([]byte(item.Get("get").Raw), o); err == nil && !o.isOpen() {
 			err = d.add(o)
 		}
 		return err == nil
 	})
-	d.Groups = slices.DeleteFunc(d.Groups, func(g group) bool { return len(g.Operations) == 0 }) // of a second tag
+	d.Groups = slices.DeleteFunc(d.Groups, func(g group) bool { return len(g.Operations) == 0 }) // of a second tag, or open
 	return d, err
 }
 
@@ -119,6 +119,9 @@ func (o *operation) Name() string {
 
 // Group is the tag.
 func (o *operation) Group() string { return o.Tags[0] }
+
+// isOpen reports whether the operation needs no key.
+func (o *operation) isOpen() bool { return o.Security != nil && len(o.Security) == 0 }
 
 // Scope is the scope that a key must have, empty if any key will do.
 func (o *operation) Scope() string {
