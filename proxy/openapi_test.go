@@ -48,6 +48,16 @@ func TestOpenAPIGolden(t *testing.T) {
 	}
 }
 
+// Generated clients have a type of each list, with a name that people read.
+func TestNamesOfLists(t *testing.T) {
+	for name, list := range map[string]schema{"Anomalies": rowsSchema(anomalySchema()), "Days": rowsSchema(daySchema()),
+		"IndexedURLs": rowsSchema(urlRowSchema())} {
+		if list[nameKeyword] != name {
+			t.Errorf("a list is named %v, want %s", list[nameKeyword], name)
+		}
+	}
+}
+
 // A description says what an operation is for. Codes, scopes and parameters have places of their own.
 func TestDescriptionsOfOperations(t *testing.T) {
 	for _, r := range table() {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/translate"
 )
 
@@ -64,7 +66,7 @@ func portfolioSchema() schema {
 
 // rowsSchema is a list of rows. Its name is the plural of the row's.
 func rowsSchema(row schema) schema {
-	return object(member{name: "rows", schema: listOf(row)}).named(fmt.Sprint(row[nameKeyword], "s"))
+	return object(member{name: "rows", schema: listOf(row)}).named(english.PluralWord(2, fmt.Sprint(row[nameKeyword]), ""))
 }
 
 func daySchema() schema {
