@@ -163,6 +163,13 @@ func isForeignKeyViolation(err error) bool {
 	return ok && lite.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
 }
 
+// IsReadOnly reports whether SQLite refused to write, because its file or the folder is read-only for this process.
+func IsReadOnly(err error) bool {
+	const primary = 0xff // an extended code has more in its other bits
+	lite, ok := errors.AsType[*sqlite.Error](err)
+	return ok && lite.Code()&primary == sqlite3.SQLITE_READONLY
+}
+
 // isUnknownTable reports whether a table of the query does not exist.
 func isUnknownTable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -63,6 +63,7 @@ func TestProcess(t *testing.T) {
 		{"replicas share their budgets", testReplicas},
 		{"wrong usage", testWrongUsage},
 		{"a default that cannot be used", testUnusableDefault},
+		{"a database that cannot be written", testReadOnlyDatabase},
 		{"its memory is protected", testMemoryIsProtected},
 		{"mcp ends with its input or by an interrupt", testMCPEnds},
 		{"a trace arrives", testTraceArrives},

@@ -78,8 +78,12 @@ func actor() string {
 	return "cli:" + strconv.Itoa(os.Getuid())
 }
 
-// ServeDatabase opens a database for a server, and migrates its schema. It creates a file that does not exist. The caller closes the database.
+// ServeDatabase opens a database for a server, and migrates its schema. It creates a file that does not exist, and refuses one that cannot
+// be written. The caller closes the database.
 func ServeDatabase(ctx context.Context, s settings.Store, n Notices) (*sqlstore.Store, error) {
+	if err := requireWritable(s.DatabaseURL); err != nil {
+		return nil, err
+	}
 	return connectMigrated(ctx, s, n, false)
 }
 
@@ -106,6 +110,18 @@ func requireFile(location settings.Database) error {
 	if path := MissingFile(location); path != "" {
 		return settings.Errorf("SARA_DATABASE_URL", "there is no database at %s: run the command in the folder of the server, or name its database; "+
 			"to begin a new one, run sara account add, sara migrate or sara serve", path)
+	}
+	return nil
+}
+
+// requireWritable returns an error if the database is a file that exists and cannot be written: a server would answer, but save neither what
+// it has counted nor the collected history.
+func requireWritable(location settings.Database) error {
+	if location.File == "" || location.File == inMemory || MissingFile(location) != "" {
+		return nil
+	}
+	if err := sqlstore.CheckWritable(location.File); err != nil {
+		return databaseError(location, err)
 	}
 	return nil
 }
@@ -153,7 +169,9 @@ func WithNewDatabase(ctx context.Context, s settings.Store, n Notices, do func(*
 		return err
 	}
 	before := store.Generation()
-	err = do(store)
+	if err = do(store); sqlstore.IsReadOnly(err) {
+		err = databaseError(s.DatabaseURL, err)
+	}
 	if store.Generation() != before {
 		err = errors.Join(err, publishInvalidation(ctx, s.RedisURL))
 	}
@@ -218,12 +236,13 @@ func databaseFix(err error) string {
 		return "; it does not support TLS: add ?sslmode=disable"
 	case strings.Contains(text, "file is not a database"):
 		return "; it is a file of another kind: name another one, such as sqlite:sara-data/sara.db"
-	case strings.Contains(text, "unable to open database file"): // what SQLite makes of a file of another user, and of a read-only disk
+	// What SQLite makes of a file of another user, and of a read-only disk.
+	case strings.Contains(text, "unable to open database file"), sqlstore.IsReadOnly(err):
 		return "; this user must be able to read and write the file and its folder: " +
 			"run the command as the user of the server, such as with sara-admin, or name another file"
 	case strings.Contains(text, "disk I/O error"), strings.Contains(text, "disk is full"): // the first is what SQLite makes of most errors
 		return "; check that its disk has free space (df), and no errors"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), strings.Contains(text, "readonly"):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return "; let this user write there, or name another file, such as sqlite:sara-data/sara.db"
 	case errors.As(err, new(*pgconn.ConnectError)), errors.As(err, new(net.Error)):
 		return "; check that PostgreSQL runs, and that this machine reaches it at an address like " + form

@@ -21,6 +21,9 @@ func CheckDatabase(ctx context.Context, s settings.Store) (notes []string, err e
 			return nil, errors.Join(keysErr, checkWritable("SARA_DATABASE_URL", file))
 		}
 	}
+	if err := requireWritable(s.DatabaseURL); err != nil {
+		return nil, err
+	}
 	store, err := ConnectDatabase(ctx, s, Notices{})
 	if err != nil {
 		return nil, err
