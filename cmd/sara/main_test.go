@@ -64,6 +64,7 @@ func TestProcess(t *testing.T) {
 		{"wrong usage", testWrongUsage},
 		{"a default that cannot be used", testUnusableDefault},
 		{"a database that cannot be written", testReadOnlyDatabase},
+		{"a folder that cannot be written", testUnwritableFolder},
 		{"its memory is protected", testMemoryIsProtected},
 		{"mcp ends with its input or by an interrupt", testMCPEnds},
 		{"a trace arrives", testTraceArrives},

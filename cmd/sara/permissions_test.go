@@ -68,3 +68,16 @@ func testReadOnlyDatabase(t *testing.T, binary string) {
 		t.Errorf("sara status does not read the database:\n%s", said)
 	}
 }
+
+// The default folder is below the working directory, which may be that of another user. Every command names the remedy.
+func testUnwritableFolder(t *testing.T, binary string) {
+	r := &restricted{t, publicCopy(t, binary)}
+	if err := os.Chmod(filepath.Dir(r.program), 0o555); err != nil {
+		t.Fatal(err)
+	}
+	const remedy = "permission denied; let this user write there, or name another "
+	for _, args := range append(clitest.Preflights(), []string{"account", "add", "Acme", "--plan", "pro"}) {
+		r.fails(args, "sara: SARA_DATABASE_URL (by default): ", remedy+"file, such as sqlite:sara-data/sara.db")
+	}
+	r.fails([]string{"serve", "--check"}, "sara: SARA_ARCHIVE_URL (by default): ", remedy+"folder, such as sara-data/archive")
+}

@@ -77,7 +77,7 @@ func WatchArchive(s settings.Archive, now func() time.Time, registry *prometheus
 func CheckArchive(ctx context.Context, location settings.Bucket) error {
 	if folder := location.Folder; folder != "" {
 		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-			return checkWritable("SARA_ARCHIVE_URL", folder)
+			return attributeToArchive(location, checkCreatable(folder))
 		}
 	}
 	b, err := location.Open()

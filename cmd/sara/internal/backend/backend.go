@@ -6,6 +6,7 @@ package backend
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,9 +43,9 @@ func OpenGateway(s settings.Upstream, config upstream.Config) (*upstream.Gateway
 	return gateway, nil
 }
 
-// checkWritable reports whether the file or folder that a setting names can be created, without creating it: its owner must be
-// the user that runs the server, not the one that runs the check.
-func checkWritable(setting, path string) error {
+// checkCreatable returns an error if a file or a folder cannot be created, without creating it: its owner must be the user that runs the
+// server, not the one that runs the check.
+func checkCreatable(path string) error {
 	folder := filepath.Dir(path)
 	for {
 		_, err := os.Stat(folder)
@@ -52,15 +53,23 @@ func checkWritable(setting, path string) error {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
-			return settings.Errorf(setting, "the folder of %s cannot be created: %v", path, err)
+			return fmt.Errorf("its folder cannot be created: %w", err)
 		}
 		folder = filepath.Dir(folder)
 	}
 	probe, err := os.CreateTemp(folder, "sara-check-")
 	if err != nil {
-		return settings.Errorf(setting, "%s cannot be created: %v", path, err)
+		return fmt.Errorf("it cannot be created: %w", cause(err))
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// cause returns an error of a file without the file's name, which means nothing to people if it is random.
+func cause(err error) error {
+	if named, ok := errors.AsType[*fs.PathError](err); ok {
+		return named.Err
+	}
+	return err
 }
 
 // OneLine returns the text of an error without line breaks, because each line of output is an error of its own.

@@ -18,7 +18,10 @@ func CheckDatabase(ctx context.Context, s settings.Store) (notes []string, err e
 	if file := s.DatabaseURL.File; file != "" {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			_, keysErr := s.Keyring()
-			return nil, errors.Join(keysErr, checkWritable("SARA_DATABASE_URL", file))
+			if err := checkCreatable(file); err != nil {
+				return nil, errors.Join(keysErr, databaseError(s.DatabaseURL, err))
+			}
+			return nil, keysErr
 		}
 	}
 	if err := requireWritable(s.DatabaseURL); err != nil {
