@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,6 +31,9 @@ type RedisBudgetConfig struct {
 	Registry prometheus.Registerer
 	Store    ReplicaStore // keeps what is admitted without Redis across restarts; nil: nothing does
 
+	// Timeout bounds a round trip to Redis; 0: 150 ms.
+	Timeout time.Duration
+
 	// Relieve frees memory of Redis, after it refused to count because its memory is full; nil: nothing can be freed. It returns
 	// when ctx ends. The refused count is tried again after it.
 	Relieve func(ctx context.Context)
@@ -38,7 +42,7 @@ type RedisBudgetConfig struct {
 // A Redis in trouble costs a request at most one round trip that times out. After that the circuit is open: no request waits
 // for Redis until a probe succeeds.
 const (
-	roundTripTimeout     = 150 * time.Millisecond
+	defaultTimeout       = 150 * time.Millisecond
 	probeInterval        = time.Second
 	maxConcurrentCharges = 8 // bulkhead: more than the connection pool has would time out waiting for a connection
 )
@@ -99,15 +103,15 @@ var _ Budget = (*RedisBudget)(nil)
 
 // NewRedisBudget returns a budget over Redis, which may still be down. Close the budget before its client.
 func NewRedisBudget(c RedisBudgetConfig) (*RedisBudget, error) {
-	return newRedisBudget(c, roundTripTimeout, time.Tick(probeInterval))
+	return newRedisBudget(c, time.Tick(probeInterval))
 }
 
 func newRefusalCache() *lru.Cache[refusalKey, cachedRefusal] {
 	return lru.New[refusalKey](lru.Config[cachedRefusal]{Weight: maxCachedRefusals})
 }
 
-// newRedisBudget lets tests choose the timeout of a round trip, and when to probe.
-func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan time.Time) (*RedisBudget, error) {
+// newRedisBudget lets tests choose when to probe.
+func newRedisBudget(c RedisBudgetConfig, probe <-chan time.Time) (*RedisBudget, error) {
 	if c.Relieve == nil {
 		c.Relieve = func(context.Context) {}
 	}
@@ -116,7 +120,7 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 	ctx, stop := context.WithCancel(context.Background())
 	b := &RedisBudget{
 		config:          c,
-		timeout:         timeout,
+		timeout:         cmp.Or(c.Timeout, defaultTimeout),
 		scripts:         scripts,
 		clock:           clock,
 		replica:         rand.Text()[:replicaIDLength],
@@ -132,7 +136,7 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 	b.losses = &lossLog{log: c.Log, now: c.Now}
 	b.shares = &shares{store: c.Store, log: c.Log, saved: map[string]UsageCount{}, pending: true} // by replicas that have ended
 	b.fallback = newMemoryBudget(clock.time, b.members.size, 2)
-	b.batcher = newBatcher(c.Client, clock, timeout, b.replica, b.fallback, b.metrics.batches, batchEvents{
+	b.batcher = newBatcher(c.Client, clock, b.timeout, b.replica, b.fallback, b.metrics.batches, batchEvents{
 		redisIsDown: b.degraded.Load, redisDown: b.redisDown, relieve: c.Relieve, restore: b.restore,
 	})
 	b.done.Go(func() { b.watch(ctx, probe) })

@@ -176,7 +176,7 @@ func newBatchMetrics(registry prometheus.Registerer) batchMetrics {
 		}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "sara_budget_round_trip_seconds", Help: "Duration of a round trip to Redis for a batch of requests, failed ones included.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .15}, // up to roundTripTimeout
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .15}, // up to defaultTimeout
 		}),
 	}
 	registry.MustRegister(m.requests, m.seconds)

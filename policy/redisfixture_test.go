@@ -81,7 +81,7 @@ func (o redisOptions) timeouts() (step, roundTrip time.Duration) {
 	if o.patient {
 		return patience, patience
 	}
-	return redisconn.StepTimeout, roundTripTimeout
+	return redisconn.StepTimeout, defaultTimeout
 }
 
 // A testRedisBudget is a RedisBudget with its probe ticks, its log and its metrics.
@@ -117,7 +117,7 @@ func newTestRedisBudget(t testing.TB, client redisconn.Client, o redisOptions, t
 	var err error
 	_, timeout := o.timeouts()
 	s.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: o.replicas, Now: o.now, Relieve: o.relieve,
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, timeout, tick)
+		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry, Timeout: timeout}, tick)
 	if err != nil {
 		t.Fatal(err)
 	}

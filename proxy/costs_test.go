@@ -6,16 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/valyala/fasthttp"
 
@@ -98,13 +95,8 @@ func newMeter(t *testing.T) *meter {
 	client.AddHook(m)
 	history, keeping := kept(t)
 	adjust := []func(*Config){over(client), keeping, func(c *Config) {
-		budget, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 2, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-			Registry: prometheus.NewRegistry()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(budget.Close)
-		c.Budget, c.AccessLog.Out = budget, io.Discard
+		countedIn(t, client)(c)
+		c.AccessLog.Out = io.Discard
 		refused := c.Plans["agency"]
 		refused.RequestsPerDay = 1
 		c.Plans["agency"] = refused

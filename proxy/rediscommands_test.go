@@ -16,11 +16,11 @@ import (
 	"sara/policy/redistest"
 )
 
-// countedIn puts the budgets into Redis, too.
+// countedIn puts the budgets into Redis, too. They wait for it as long as the cache does (over): a busy machine is no outage.
 func countedIn(t *testing.T, client redisconn.Client) func(*Config) {
 	return func(c *Config) {
 		budget, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 2, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-			Registry: prometheus.NewRegistry()})
+			Registry: prometheus.NewRegistry(), Timeout: 20 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,11 +124,8 @@ type Request struct {
 type Along struct {
 	Key   string
 	Value []byte // empty: none
-	Read  bool   // less than a second ago; otherwise Fill must read it
+	Read  bool   // a moment ago; otherwise Fill must read it
 }
-
-// alongAge is how long a value read along can be used: the fill may have waited for memory since.
-const alongAge = time.Second
 
 // Status is how Do found an Entry.
 type Status uint8

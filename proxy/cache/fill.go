@@ -199,7 +199,7 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 			return outcome{err: err, refused: true}
 		}
 	}
-	if l.Along != nil && time.Since(l.began) > alongAge {
+	if l.Along != nil && c.redis != nil && time.Since(l.began) > c.redis.limits.along {
 		l.Along.Read = false
 	}
 	rows, err := l.Fill(ctx)

@@ -28,13 +28,14 @@ type limits struct {
 	lastLook      time.Duration // the end of a lookUp, see wait
 	patience      time.Duration // of a request with an unresponsive Redis
 	background    time.Duration // of steps that no request waits for
+	along         time.Duration // how long a value read along is used: the fill may have waited for memory since
 	held, renewal time.Duration // how long a lease lasts, and how often it is renewed
 }
 
 func limitsFor(patience time.Duration) limits {
 	return limits{
 		lookUp: patience * 6 / 10, lastLook: patience * 2 / 10, patience: patience, background: max(time.Second, patience),
-		held: 2 * time.Second, renewal: 500 * time.Millisecond,
+		along: max(time.Second, patience), held: 2 * time.Second, renewal: 500 * time.Millisecond,
 	}
 }
 
