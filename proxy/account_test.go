@@ -30,7 +30,7 @@ func TestMe200(t *testing.T) {
 			}
 			got := fmt.Sprint([]any{limits["requests_per_minute_per_key"], limits["requests_per_hour"], limits["requests_per_day"],
 				limits["search_console_calls_per_day"]})
-			plan := w.config.Plans[c.plan]
+			plan := w.config.Admission.Plans[c.plan]
 			if limits["live_calls_per_minute_per_property"] != float64(plan.LiveCallsPerMinutePerProperty) {
 				t.Errorf("limits are %v", limits)
 			}

@@ -57,7 +57,7 @@ func TestSummary403Address(t *testing.T) {
 // A key that was stolen and cannot be used cannot be used up either: what comes from other addresses counts against those.
 func TestMe403AddressLeavesTheMinute(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { c.TrustedProxyHeader, c.Plans = "X-Forwarded-For", policy.DefaultPlans() })
+	w := newWorld(t, func(c *Config) { c.TrustedProxyHeader, c.Admission.Plans = "X-Forwarded-For", policy.DefaultPlans() })
 	const thief, tries = "198.51.100.7", 100
 	refused := 0
 	for range tries {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -12,14 +13,14 @@ import (
 // /debug/pprof/. It must not be reachable from the internet: it requires no key.
 func (s *Server) Admin() http.Handler { return s.admin }
 
-func newAdmin(c *Config, h *health) http.Handler {
+func newAdmin(h *health, registry *prometheus.Registry, profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		writeStatus(w, http.StatusOK, "live")
 	})
 	mux.HandleFunc("GET /readyz", h.serveReady)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{}))
-	if c.Profiles {
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	if profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", http.NotFound) // a command line may hold a secret
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

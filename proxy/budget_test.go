@@ -15,9 +15,9 @@ import (
 // limited is a plan table with generous limits, except those that the test lowers for the pro plan.
 func limited(lower func(*policy.Plan)) func(*Config) {
 	return func(c *Config) {
-		plan := c.Plans["pro"]
+		plan := c.Admission.Plans["pro"]
 		lower(&plan)
-		c.Plans["pro"] = plan
+		c.Admission.Plans["pro"] = plan
 	}
 }
 
@@ -74,7 +74,7 @@ func TestUncoveredAnswers429RateLimited(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(c *Config) { c.Plans = policy.DefaultPlans() })
+			w := newWorld(t, func(c *Config) { c.Admission.Plans = policy.DefaultPlans() })
 			for range test.limit {
 				w.ask(test.method, test.path, "Bearer "+w.keys[test.key]).want(t, test.status, test.code)
 			}
@@ -237,9 +237,9 @@ func TestMe200NotCharged(t *testing.T) {
 func TestMe200KeysOfAnAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) {
-		plan := c.Plans["agency"]
+		plan := c.Admission.Plans["agency"]
 		plan.RequestsPerMinutePerKey = 1
-		c.Plans["agency"] = plan
+		c.Admission.Plans["agency"] = plan
 	})
 	w.wantUsage(t, "agency", 1, 1, 0)
 	w.wantUsage(t, "config_only", 2, 2, 0)

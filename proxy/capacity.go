@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sara/proxy/connections"
 	"sara/proxy/cpubound"
 	"sara/proxy/fillbudget"
@@ -67,9 +69,9 @@ func (c Capacity) connections() int {
 }
 
 // newFills returns the budget of the memory of upstream answers.
-func newFills(c *Config) (*fillbudget.Budget, error) {
-	config := fillbudget.Config{Bytes: c.Capacity.Fills(), Patience: c.Capacity.FillPatience, Registry: c.Registry}
-	if limit := c.Capacity.MemoryLimit; limit > 0 {
+func (c Capacity) newFills(registry *prometheus.Registry) (*fillbudget.Budget, error) {
+	config := fillbudget.Config{Bytes: c.Fills(), Patience: c.FillPatience, Registry: registry}
+	if limit := c.MemoryLimit; limit > 0 {
 		config.Pressed = fillbudget.HeapWatermark(limit, fillbudget.LiveHeap)
 	}
 	return fillbudget.New(config)
@@ -85,7 +87,8 @@ func (c Capacity) newPortfolioBudget() (*fillbudget.Budget, error) {
 	return fillbudget.New(fillbudget.Config{Bytes: c.share(8, leastPortfolioBytes), PerAccount: portfoliosPerAccount, Patience: c.FillPatience})
 }
 
-func newConnections(c *Config) *connections.Set {
-	return connections.New(connections.Config{Limit: c.Capacity.connections(), BehindProxy: c.TrustedProxyHeader != "",
-		MaxRequest: maxRequest, Now: c.Now, Log: c.Log, Registry: c.Registry})
+// newConnections returns the set of open connections.
+func (c Capacity) newConnections(behindProxy bool, p Process) *connections.Set {
+	return connections.New(connections.Config{Limit: c.connections(), BehindProxy: behindProxy,
+		MaxRequest: maxRequest, Now: p.Now, Log: p.Log, Registry: p.Registry})
 }

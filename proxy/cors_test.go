@@ -179,9 +179,9 @@ func TestCORS200And4xx(t *testing.T) {
 func TestCORS429And413(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shared(appOrigin), func(c *Config) {
-		plan := c.Plans["pro"]
+		plan := c.Admission.Plans["pro"]
 		plan.RequestsPerMinutePerKey = 1
-		c.Plans["pro"] = plan
+		c.Admission.Plans["pro"] = plan
 	})
 	w.get("pro", "/v1/me").ok(t)
 	r := w.exchange("GET", "pro", "/v1/me", "Origin", appOrigin)

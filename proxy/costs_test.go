@@ -97,9 +97,9 @@ func newMeter(t *testing.T) *meter {
 	adjust := []func(*Config){over(client), keeping, func(c *Config) {
 		countedIn(t, client)(c)
 		c.AccessLog.Out = io.Discard
-		refused := c.Plans["agency"]
+		refused := c.Admission.Plans["agency"]
 		refused.RequestsPerDay = 1
-		c.Plans["agency"] = refused
+		c.Admission.Plans["agency"] = refused
 	}}
 	m.world = newWorld(t, adjust...)
 	m.other = m.replica(adjust...)

@@ -208,7 +208,7 @@ func TestEveryEndpoint403Scope(t *testing.T) {
 				}
 				answer := w.get(key, r.Path, "nonsense", "1")
 				answer.want(t, http.StatusForbidden, policy.CodeScope, strings.Replace(needed, "_only", ":read", 1))
-				if limit := answer.header.Get("X-Ratelimit-Limit"); limit != strconv.Itoa(w.config.Plans["agency"].RequestsPerDay) {
+				if limit := answer.header.Get("X-Ratelimit-Limit"); limit != strconv.Itoa(w.config.Admission.Plans["agency"].RequestsPerDay) {
 					t.Errorf("X-RateLimit-Limit is %s", limit)
 				}
 			})

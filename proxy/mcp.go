@@ -41,10 +41,9 @@ type mcpEndpoint struct {
 	hosts  []string                // that the service is reached by, besides loopback
 }
 
-func newMCPEndpoint(s *Server, c *Config) *mcpEndpoint {
+func newMCPEndpoint(s *Server, baseURL, version string) *mcpEndpoint {
 	e := &mcpEndpoint{server: s, route: &route{Path: pathMCP}}
-	version := c.Version
-	if base, err := url.Parse(c.BaseURL); err == nil {
+	if base, err := url.Parse(baseURL); err == nil {
 		e.hosts = append(e.hosts, base.Hostname())
 	}
 	inner := sync.OnceValue(func() http.Handler { return mcp.New(e, version) }) // lazily: its schemas take long, and many servers never need it

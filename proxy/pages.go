@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -18,7 +19,16 @@ type reference struct {
 	root     reply         // points to both
 }
 
-func newReference(c *Config) (*reference, error) {
+// PublicConfig is what clients are told about a Server. Only BaseURL is required.
+type PublicConfig struct {
+	BaseURL string // at which clients reach the server: http or https, a host and perhaps a path, without a trailing slash
+	DocsURL string // docs_url of every error; empty: the server's own API reference
+
+	// Prefill is what the API reference shows filled in: the key of a demo, which is not secret.
+	Prefill docs.Prefill
+}
+
+func newReference(c PublicConfig, now time.Time) (*reference, error) {
 	document, err := OpenAPI(c.BaseURL)
 	if err != nil {
 		return nil, err
@@ -31,10 +41,10 @@ func newReference(c *Config) (*reference, error) {
 		DocsURL    string `json:"docs_url"`
 		OpenAPIURL string `json:"openapi_url"`
 	}{c.DocsURL, c.BaseURL + pathOpenAPI}, struct{}{})
-	return &reference{document: cache.NewAnswer(document, c.Now()), pages: pages, root: root}, nil
+	return &reference{document: cache.NewAnswer(document, now), pages: pages, root: root}, nil
 }
 
-func newPages(c *Config, document []byte) (*docs.Pages, error) {
+func newPages(c PublicConfig, document []byte) (*docs.Pages, error) {
 	names := errorCodes()
 	codes := make([]docs.Code, len(names))
 	for i, name := range names {

@@ -179,7 +179,7 @@ func TestErrorsNameTheReference(t *testing.T) {
 	if got := docsURL(w); got != publicURL+"/docs" {
 		t.Errorf("docs_url is %v", got)
 	}
-	elsewhere := w.replica(func(c *Config) { c.DocsURL = "https://example.com/help" })
+	elsewhere := w.replica(func(c *Config) { c.Public.DocsURL = "https://example.com/help" })
 	if got := docsURL(elsewhere); got != "https://example.com/help" {
 		t.Errorf("docs_url is %v where it is configured", got)
 	}

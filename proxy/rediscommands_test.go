@@ -25,7 +25,7 @@ func countedIn(t *testing.T, client redisconn.Client) func(*Config) {
 			t.Fatal(err)
 		}
 		t.Cleanup(budget.Close)
-		c.Budget = budget
+		c.Admission.Budget = budget
 	}
 }
 

@@ -39,8 +39,8 @@ type headerReader struct {
 	noticedProxy atomic.Bool // X-Forwarded-For arrived although there is no such proxy
 }
 
-func newHeaderReader(c *Config) *headerReader {
-	return &headerReader{now: c.Now, log: c.Log, forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))}
+func newHeaderReader(trustedProxyHeader string, now func() time.Time, log *slog.Logger) *headerReader {
+	return &headerReader{now: now, log: log, forwardedBy: string(fasthttp.AppendNormalizedHeaderKey(nil, trustedProxyHeader))}
 }
 
 func (r *headerReader) read(http *fasthttp.RequestCtx) requestHeader {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sara/policy"
 	"sara/policy/panics"
 )
 
@@ -22,11 +21,10 @@ type telemetry struct {
 	causes  causeLog
 }
 
-func newTelemetry(c *Config, gate *policy.Gate) telemetry {
-	m := newMetrics(c.Registry, c.Version)
+func newTelemetry(access AccessLogConfig, tracing tracing, p Process) telemetry {
+	m := newMetrics(p.Registry, p.Version)
 	return telemetry{
-		now: c.Now, metrics: m, tracing: newTracing(c.Tracing, c.BaseURL, gate), access: &accessLog{config: c.AccessLog},
-		causes: causeLog{c.Log, m.panics},
+		now: p.Now, metrics: m, tracing: tracing, access: &accessLog{config: access}, causes: causeLog{p.Log, m.panics},
 	}
 }
 

@@ -222,13 +222,12 @@ func (w *world) startServer(adjust []func(*Config)) {
 	listener, err := listen()
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, Plans: generousPlans(),
+	config := Config{Process: Process{Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Registry: prometheus.NewRegistry(), Now: w.now},
+		Store: w.store, Admission: AdmissionConfig{Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), KeyPrefix: "sara"},
 		Reports: ReportsConfig{History: noHistory{}, Anomalies: translate.Anomalies{},
 			HedgeDelay: time.Hour}, // on a busy machine, stored figures would answer at random
-		Budget: policy.NewMemoryBudget(w.now), KeyPrefix: "sara", BaseURL: publicURL,
-		Cache: CacheConfig{Bytes: 64 << 20}, Capacity: Capacity{Slots: cpubound.New()},
-		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), AccessLog: AccessLogConfig{Out: w.log, Format: AccessJSON, Sample: 1},
-		Registry: prometheus.NewRegistry(), Now: w.now}
+		Cache: CacheConfig{Bytes: 64 << 20}, Capacity: Capacity{Slots: cpubound.New()}, Public: PublicConfig{BaseURL: publicURL},
+		AccessLog: AccessLogConfig{Out: w.log, Format: AccessJSON, Sample: 1}}
 	for _, change := range adjust {
 		change(&config)
 	}
@@ -270,14 +269,14 @@ const publicURL = "http://api.example.com"
 
 // theReference is built once for all worlds: that takes longer than to start a server.
 var theReference = sync.OnceValues(func() (*reference, error) {
-	return newReference(&Config{BaseURL: publicURL, DocsURL: publicURL + docs.Path, Now: noon})
+	return newReference(PublicConfig{BaseURL: publicURL, DocsURL: publicURL + docs.Path}, noon())
 })
 
-func sharedReference(c *Config) (*reference, error) {
+func sharedReference(c PublicConfig, now time.Time) (*reference, error) {
 	if c.BaseURL == publicURL && c.DocsURL == publicURL+docs.Path {
 		return theReference()
 	}
-	return newReference(c)
+	return newReference(c, now)
 }
 
 // generousPlans are the built-in plans with limits that no test reaches by accident.

@@ -150,7 +150,7 @@ func dailyCollection(s settings.Collector, config proxy.Config, history *archive
 	if !s.Collect.On {
 		return nil, nil
 	}
-	source := &jobs.Source{Gateway: config.Reports.Upstream, Store: config.Store, Plans: config.Plans}
+	source := &jobs.Source{Gateway: config.Reports.Upstream, Store: config.Store, Plans: config.Admission.Plans}
 	log := jobLog{config.Log, collecting}
 	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
 	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: gateway, Store: source.Store, Current: source.Current,

@@ -146,7 +146,7 @@ func dailyInspection(s settings.Inspector, config proxy.Config, redis redisconn.
 	if !s.Inspect.On {
 		return nil, nil
 	}
-	source := &jobs.Source{Gateway: config.Reports.Upstream, Store: config.Store, Plans: config.Plans}
+	source := &jobs.Source{Gateway: config.Reports.Upstream, Store: config.Store, Plans: config.Admission.Plans}
 	log := newInspectionLog(config.Log, config.Registry)
 	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
 	work, err := newInspector(s.Sitemaps, config.Version, inspector.Config{Gateway: gateway, Quota: jobs.InspectionQuota(config.Store, redis),

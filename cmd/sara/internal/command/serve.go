@@ -136,14 +136,15 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	config := proxy.Config{
-		Store: store, Plans: plans, Budget: budgets.Budget,
+		Process: proxy.Process{Version: con.Version, Log: log.Logger, Registry: registry, Now: con.Now},
+		Store:   store, Admission: proxy.AdmissionConfig{Plans: plans, Budget: budgets.Budget, KeyPrefix: c.KeyPrefix.String()},
 		Reports: proxy.ReportsConfig{Upstream: gateway, History: history, Anomalies: c.AnomaliesFile.List()},
 		Health: proxy.HealthConfig{Degraded: budgets.Degraded, ArchiveAway: history.Store.Away, Snapshots: snapshots,
 			Degradations: budgets.Degradations},
 		Capacity: proxy.Capacity{MemoryLimit: service.MemoryLimit(), OpenFiles: service.OpenFiles(), Slots: slots},
-		Cache:    proxy.CacheConfig{Bytes: c.CacheBytes.Bytes, Rows: budgets.Rows, Keyring: keys}, Profiles: c.Pprof.On,
-		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,
-		Version: con.Version, Log: log.Logger, AccessLog: log.Access, Registry: registry, Now: con.Now,
+		Cache:    proxy.CacheConfig{Bytes: c.CacheBytes.Bytes, Rows: budgets.Rows, Keyring: keys},
+		Public:   proxy.PublicConfig{DocsURL: c.DocsURL.String()}, TrustedProxyHeader: c.TrustedProxyHeader.String(), CORSOrigins: c.CORSOrigins.List,
+		AccessLog: log.Access, Profiles: c.Pprof.On,
 	}
 	service.NoteClock(ctx, c.Clock, &config)
 	if spans != nil {
@@ -170,7 +171,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	}
 	defer service.Close(public, admin)
 	config := o.config
-	config.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
+	config.Public.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
 	counted, err := status.Register(&config, o.budgets.Redis)
 	if err != nil {
 		return err

@@ -50,11 +50,11 @@ func statusReadsOneRow(t *testing.T, c *clitest.CLI, url, driver, source string)
 	register := func(ago time.Duration) *prometheus.Registry {
 		t.Helper()
 		now, registry := time.Now().Add(-ago), prometheus.NewRegistry()
-		_, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
-			Now: func() time.Time {
+		_, err := status.Register(&proxy.Config{Store: store, Admission: proxy.AdmissionConfig{Plans: policy.DefaultPlans()},
+			Process: proxy.Process{Log: slog.New(slog.DiscardHandler), Registry: registry, Now: func() time.Time {
 				now = now.Add(time.Second)
 				return now
-			}}, nil)
+			}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,8 +56,8 @@ func TestStatusMetrics(t *testing.T) {
 	}
 	use(224) // of 250: not yet 90 %
 	now, registry := time.Now(), prometheus.NewRegistry()
-	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
-		Now: func() time.Time { return now }}, nil)
+	metrics, err := status.Register(&proxy.Config{Store: store, Admission: proxy.AdmissionConfig{Plans: policy.DefaultPlans()},
+		Process: proxy.Process{Log: slog.New(slog.DiscardHandler), Registry: registry, Now: func() time.Time { return now }}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +112,11 @@ func TestStatusMetricsLookBoundTheirShareOfTheTime(t *testing.T) {
 	store := seedStatus(c, nil)
 	first, took, registry := time.Now(), 250*time.Millisecond, prometheus.NewRegistry()
 	now := first
-	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
-		Now: func() time.Time {
+	metrics, err := status.Register(&proxy.Config{Store: store, Admission: proxy.AdmissionConfig{Plans: policy.DefaultPlans()},
+		Process: proxy.Process{Log: slog.New(slog.DiscardHandler), Registry: registry, Now: func() time.Time {
 			defer func() { now = now.Add(took) }()
 			return now
-		}}, nil)
+		}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +165,8 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	if refusal := shared.ChargeLiveCalls(account.ID, "p", 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
-	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
-		Now: func() time.Time { return now }}, client)
+	metrics, err := status.Register(&proxy.Config{Store: store, Admission: proxy.AdmissionConfig{Plans: policy.DefaultPlans()},
+		Process: proxy.Process{Log: log, Registry: registry, Now: func() time.Time { return now }}}, client)
 	if err != nil {
 		t.Fatal(err)
 	}

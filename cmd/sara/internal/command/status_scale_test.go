@@ -54,8 +54,8 @@ func looks(t *testing.T, n int) (scraped, reported float64) {
 	addProperties(c, n)
 	began, registry := time.Now(), prometheus.NewRegistry() // the budgets are those of this day
 	now := began
-	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
-		Now: func() time.Time { return now }}, nil)
+	metrics, err := status.Register(&proxy.Config{Store: store, Admission: proxy.AdmissionConfig{Plans: policy.DefaultPlans()},
+		Process: proxy.Process{Log: slog.New(slog.DiscardHandler), Registry: registry, Now: func() time.Time { return now }}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,11 +120,13 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	}
 	defer budgets.Close()
 	config := proxy.Config{
-		Store: store, Plans: issue.Plans, Budget: budgets.Budget,
+		Process: proxy.Process{Version: o.Version, Log: log.Logger, Registry: registry, Now: con.Now},
+		Store:   store, Admission: proxy.AdmissionConfig{Plans: issue.Plans, Budget: budgets.Budget, KeyPrefix: issue.Prefix},
 		Reports: proxy.ReportsConfig{Upstream: gateway, History: history},
-		Cache:   proxy.CacheConfig{Bytes: cacheBytes}, Capacity: proxy.Capacity{Slots: slots}, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
-		Prefill: docs.Prefill{Key: world.Keys[firstKey], Property: world.Properties[firstProperty].Domain},
-		Version: o.Version, Log: log.Logger, AccessLog: log.Access, Registry: registry, Now: con.Now,
+		Cache:   proxy.CacheConfig{Bytes: cacheBytes}, Capacity: proxy.Capacity{Slots: slots},
+		Public: proxy.PublicConfig{BaseURL: world.BaseURL,
+			Prefill: docs.Prefill{Key: world.Keys[firstKey], Property: world.Properties[firstProperty].Domain}},
+		AccessLog: log.Access,
 	}
 	service.NoteClock(ctx, o.Clock, &config)
 	counted, err := status.Register(&config, nil)

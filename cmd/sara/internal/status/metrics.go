@@ -60,7 +60,7 @@ func Register(c *proxy.Config, redis redisconn.Client) (*Metrics, error) {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
-		view: view{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: redis, none: redis == nil}},
+		view: view{store: c.Store, plans: c.Admission.Plans, calendar: calendar, counted: sharedCounts{client: redis, none: redis == nil}},
 		now:  c.Now, log: c.Log,
 		lag: gauge("sara_archive_lag_days", "Days that the most delayed archive is behind, of properties that were ever collected."),
 		behind: gauge("sara_archive_properties_behind",
