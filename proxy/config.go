@@ -103,7 +103,7 @@ func newServer(c Config, referenceFor func(PublicConfig, time.Time) (*reference,
 	s := &Server{
 		now: c.Now, gate: newGate(c.Admission, c.Store, c.Now),
 		headers: newHeaderReader(c.TrustedProxyHeader, c.Now, c.Log), errors: newErrorAnswers(c.Public.DocsURL), sharing: newSharing(c.CORSOrigins),
-		open: c.Capacity.newConnections(c.TrustedProxyHeader != "", c.Process), sendings: newSendings(c.Capacity.sendings(), c.Registry),
+		network: network{open: c.Capacity.newConnections(c.TrustedProxyHeader != "", c.Process)}, sendings: newSendings(c.Capacity.sendings(), c.Registry),
 	}
 	s.telemetry = newTelemetry(c.AccessLog, newTracing(c.Tracing, c.Public.BaseURL, s.gate), c.Process)
 	var err error

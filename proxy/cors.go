@@ -59,10 +59,10 @@ func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 	}
 	preflights := &route{Path: "preflight", Open: true}
 	return func(http *fasthttp.RequestCtx) {
-		origin := s.sharedOrigin(http)
+		origin := s.sharing.originOf(http)
 		if origin == "" || !isPreflight(http) {
 			next(http)
-			s.share(http)
+			s.sharing.share(http)
 			return
 		}
 		c := s.newCall(preflights, http)
@@ -101,18 +101,18 @@ func isShared(uri []byte) bool {
 	return methods != ""
 }
 
-// sharedOrigin returns the origin that may read the answer to a request, as Access-Control-Allow-Origin has it; empty: none.
-func (s *Server) sharedOrigin(http *fasthttp.RequestCtx) string {
+// originOf returns the origin that may read the answer to a request, as Access-Control-Allow-Origin has it; empty: none.
+func (s sharing) originOf(http *fasthttp.RequestCtx) string {
 	origin := http.Request.Header.Peek(fasthttp.HeaderOrigin)
 	if len(origin) == 0 || !isShared(http.RequestURI()) {
 		return ""
 	}
-	return s.sharing.allowed(origin)
+	return s.allowed(origin)
 }
 
 // share lets the page that has sent a request read its answer. An answer without an origin differs from one with it, so it varies by it.
-func (s *Server) share(http *fasthttp.RequestCtx) {
-	if s.sharing.isOff() || !isShared(http.RequestURI()) {
+func (s sharing) share(http *fasthttp.RequestCtx) {
+	if s.isOff() || !isShared(http.RequestURI()) {
 		return
 	}
 	header := &http.Response.Header
@@ -122,7 +122,7 @@ func (s *Server) share(http *fasthttp.RequestCtx) {
 		vary = append(vary, ", "...)
 	}
 	header.SetCanonical([]byte(fasthttp.HeaderVary), append(vary, fasthttp.HeaderOrigin...))
-	if origin := s.sharedOrigin(http); origin != "" {
+	if origin := s.originOf(http); origin != "" {
 		setHeader(header, headerAllowOrigin, origin)
 		setHeader(header, "Access-Control-Expose-Headers", exposedFields)
 	}

@@ -171,7 +171,7 @@ var errVersion = errors.New("a version of HTTP other than 1.0 and 1.1")
 // sendMalformed answers input that cannot be parsed as a request. The HTTP library calls it instead of the handler.
 func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	e := &apiError{code: translate.CodeValidation, message: "this is not an HTTP request that can be read"}
-	var network interface{ Timeout() bool }
+	var interrupted interface{ Timeout() bool }
 	switch {
 	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
@@ -181,12 +181,12 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge), connectionOf(http).IsOverrun():
 		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge,
 			message: fmt.Sprintf("no request takes a body, except messages to %s of at most %d bytes", pathMCP, mcp.MaxBody)}
-	case errors.As(err, &network) && network.Timeout():
+	case errors.As(err, &interrupted) && interrupted.Timeout():
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
 	c := s.newCall(&route{Path: pathMalformed}, http)
 	s.errors.send(c, e)
-	s.share(http)
+	s.sharing.share(http)
 	s.telemetry.record(c, e)
 }
 

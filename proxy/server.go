@@ -2,17 +2,14 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
-	"sara/proxy/connections"
 	"sara/proxy/fillbudget"
 	"sara/translate"
 )
@@ -64,10 +61,8 @@ type Server struct {
 	admin  http.Handler
 
 	// Its way through the network.
-	edge      *fasthttp.Server
-	open      *connections.Set
-	sendings  *sendings
-	listening listening
+	network
+	sendings *sendings
 }
 
 // newEdge builds the HTTP server: router, middleware and limits. The library's own error answers are replaced, because they are
@@ -116,41 +111,7 @@ type discardLogger struct{}
 func (discardLogger) Printf(string, ...any) {}
 
 // Serve answers requests on the listener until Shutdown, and closes it. It must be called at most once.
-func (s *Server) Serve(l net.Listener) error {
-	bounded := s.newListener(l)
-	if !s.listening.begin(bounded) {
-		return l.Close()
-	}
-	if err := s.edge.Serve(bounded); err != nil {
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
-	}
-	return nil
-}
-
-// A listening is the listener of a server, from Serve to Shutdown. Either may come first.
-type listening struct {
-	mu       sync.Mutex // guards the following fields
-	listener net.Listener
-	ended    bool
-}
-
-// begin registers the listener. It reports false if end came first.
-func (l *listening) begin(on net.Listener) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.listener = on
-	return !l.ended
-}
-
-// end closes the listener, and makes a later begin fail. The HTTP library's shutdown misses a listener that it has not yet begun to serve.
-func (l *listening) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	if l.listener != nil {
-		_ = l.listener.Close() // usually closed already
-	}
-}
+func (s *Server) Serve(l net.Listener) error { return s.network.serve(s.newListener(l)) }
 
 // Drain begins a graceful shutdown: /readyz fails, so that load balancers stop sending requests. Requests are still answered.
 func (s *Server) Drain() { s.health.draining.Store(true) }
@@ -160,16 +121,7 @@ func (s *Server) Drain() { s.health.draining.Store(true) }
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	defer s.reports.cache.Close()
-	defer s.listening.end()
-	var sweep sync.WaitGroup
-	sweeping, stop := context.WithCancel(ctx)
-	defer sweep.Wait()
-	defer stop()
-	sweep.Go(func() { s.open.CloseUnused(sweeping) })
-	if err := s.edge.ShutdownWithContext(ctx); err != nil {
-		return fmt.Errorf("drain the server: %w", err)
-	}
-	return nil
+	return s.network.shutdown(ctx)
 }
 
 var _ policy.Listener = (*Server)(nil)
