@@ -15,7 +15,7 @@
 //     are skipped. A request whose key the gate can refuse without waiting is answered here (endpoints.go, Server.refuseAtOnce;
 //     policy/authenticate.go, Gate.RefuseAtOnce). So are requests for the API reference (pages.go, Server.withPages).
 //  3. The router finds the row of the route table (routes.go, table).
-//  4. The stages run (call.go, Server.answer) on a context with a deadline. First the gate checks key, plan and scope, and
+//  4. The stages run (stages.go, Server.answer) on a context with a deadline. First the gate checks key, plan and scope, and
 //     charges the request budgets (policy/gate.go, Gate.Admit). For a memoized request, it does not look up the key
 //     (policy/gate.go, Gate.Readmit). The budgets are counters in Redis, to which concurrent requests share round trips
 //     (policy/redisbudget.go, RedisBudget.Admit), or in memory if there is no Redis.
@@ -35,7 +35,7 @@
 //     Budget.Acquire). If a newer copy of the daily series shows other days as published, the request is planned again
 //     (plan.go, reportServer.checkPlan). The fill goes through the gateway (fills.go, fill.ask; proxy/upstream/gateway.go,
 //     Gateway.ChargedQuery), which refuses at once while a circuit breaker of the property, its connection or the whole upstream is open
-//     (proxy/upstream/circuits.go, circuits.allow), charges the live call (fromupstream.go, liveCallReservation.Take), and calls Search
+//     (proxy/upstream/circuits.go, circuits.allow), charges the live call (livecalls.go, liveCallReservation.Take), and calls Search
 //     Console (proxy/upstream/client.go, client.query). The rows are parsed while the body arrives (proxy/upstream/replybody.go,
 //     replyBody.Read; translate/reader.go, RowsReader.Read). Work on megabytes uses at most half of the cores
 //     (proxy/cpubound/cpubound.go, Slots.Acquire).
