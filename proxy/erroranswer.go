@@ -103,3 +103,13 @@ func (a *errorAnswers) write(c *call, e *apiError, form *errorForm) {
 	}
 	c.http.Response.SetBodyRaw(appendError(c.scratch[:0], e, c.id, a.docsURL)) // most fit
 }
+
+// appendError appends the error envelope.
+func appendError(dst []byte, e *apiError, requestID, docsURL string) []byte {
+	body := append(dst, `{"success":false,"error":{"code":`...)
+	body = appendText(body, e.code)
+	body = appendText(append(body, `,"message":`...), e.message)
+	body = appendText(append(body, `,"request_id":`...), requestID)
+	body = appendText(append(body, `,"docs_url":`...), docsURL)
+	return append(body, "}}"...)
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -13,7 +12,6 @@ import (
 	"sara/policy"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
-	"sara/proxy/mcp"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -129,65 +127,6 @@ func statusOf(code string) int {
 		return fasthttp.StatusServiceUnavailable
 	}
 	return fasthttp.StatusInternalServerError
-}
-
-// appendError appends the error envelope.
-func appendError(dst []byte, e *apiError, requestID, docsURL string) []byte {
-	body := append(dst, `{"success":false,"error":{"code":`...)
-	body = appendText(body, e.code)
-	body = appendText(append(body, `,"message":`...), e.message)
-	body = appendText(append(body, `,"request_id":`...), requestID)
-	body = appendText(append(body, `,"docs_url":`...), docsURL)
-	return append(body, "}}"...)
-}
-
-// frontDoor serves the root, which people try first: it points to the API reference.
-func frontDoor(s *Server, _ context.Context, _ *call) (reply, error) {
-	return s.root, nil
-}
-
-// unknownPath serves requests for which the router finds no endpoint.
-func unknownPath(*Server, context.Context, *call) (reply, error) {
-	return reply{}, &apiError{code: policy.CodeNotFound,
-		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
-}
-
-// readMethods are the methods of all paths but pathMCP.
-const readMethods = "GET, HEAD"
-
-// wrongMethod returns a handler of requests with another method than those allowed. The message ends with how requests are sent.
-func wrongMethod(allowed, how string) handler {
-	return func(_ *Server, _ context.Context, c *call) (reply, error) {
-		return reply{}, &apiError{code: codeMethodNotAllowed, allow: allowed,
-			message: "the method " + string(c.http.Method()) + " is not allowed: " + how}
-	}
-}
-
-// pathMalformed is the path in logs of what cannot be parsed.
-const pathMalformed = "malformed"
-
-var errVersion = errors.New("a version of HTTP other than 1.0 and 1.1")
-
-// sendMalformed answers input that cannot be parsed as a request. The HTTP library calls it instead of the handler.
-func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
-	e := &apiError{code: translate.CodeValidation, message: "this is not an HTTP request that can be read"}
-	var interrupted interface{ Timeout() bool }
-	switch {
-	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
-		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
-			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
-	case errors.Is(err, errVersion):
-		e.message = "the request has " + errVersion.Error()
-	case errors.Is(err, fasthttp.ErrBodyTooLarge), connectionOf(http).IsOverrun():
-		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge,
-			message: fmt.Sprintf("no request takes a body, except messages to %s of at most %d bytes", pathMCP, mcp.MaxBody)}
-	case errors.As(err, &interrupted) && interrupted.Timeout():
-		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
-	}
-	c := s.newCall(&route{Path: pathMalformed}, http)
-	s.errors.send(c, e)
-	s.sharing.share(http)
-	s.telemetry.record(c, e)
 }
 
 // errorCodec shares the upstream's errors between the replicas whose requests wait for the same fill. An error that concerns

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,53 @@ import (
 	"sara/proxy/media"
 	"sara/proxy/tabular"
 )
+
+// forms write answers in the forms that clients prefer, and keep what they have written with the answer. They are safe for concurrent use.
+type forms struct {
+	work  largeWork
+	cache *cache.Cache
+}
+
+// finish returns the reply in the form that the client prefers. A long answer that must be converted or compressed waits for its turn
+// among other large work.
+func (f forms) finish(ctx context.Context, c *call, r reply) (reply, error) {
+	if c.isAtHand(r.answer) {
+		return f.inForm(c, r)
+	}
+	end, err := f.work.beginText(ctx, r.answer.Head())
+	if err != nil {
+		return reply{}, err
+	}
+	defer end()
+	return f.inForm(c, r)
+}
+
+// isAtHand reports whether the answer needs to be neither converted nor compressed.
+func (c *call) isAtHand(a *cache.Answer) bool {
+	if f := c.header.format; f != media.JSON && c.route.table != nil {
+		made := a.Rendition(int(f))
+		if made == nil {
+			return false
+		}
+		a = made.Answer
+	}
+	return !c.packs(a) || a.IsPacked() || c.hasCurrent(a.ETag())
+}
+
+// inForm returns the reply in the format that the client prefers, and compresses it if it will be sent so. Both are kept with the answer.
+func (f forms) inForm(c *call, r reply) (reply, error) {
+	r, err := f.render(c, r)
+	if err == nil && c.packs(r.answer) && !c.hasCurrent(r.answer.ETag()) {
+		r.answer.Packed()
+	}
+	return r, err
+}
+
+// compressFrom is the length of a body below which compression saves nothing.
+const compressFrom = 1 << 10
+
+// packs reports whether the client gets an answer compressed.
+func (c *call) packs(a *cache.Answer) bool { return c.header.gzip && len(a.Head()) >= compressFrom }
 
 // render returns the reply in the format that the client prefers, if it has rows. It is made from the JSON answer, and kept with it, so
 // that it is as fresh as that one.
