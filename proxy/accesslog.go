@@ -80,17 +80,8 @@ func (l *accessLog) write(c *call, status int, code string, took time.Duration) 
 
 // append appends the line of a request. A sampled line carries the sampling fraction. The caller holds the lock.
 func (l *accessLog) append(dst []byte, c *call, status int, code string, took time.Duration, fraction float64) []byte {
-	f, ended := l.config.Format, c.started.Add(took)
-	if f == AccessJSON {
-		dst = append(dst, `{"time":"`...)
-		dst = l.second.appendInstant(dst, ended)
-		dst = append(dst, `","level":"INFO","msg":"request"`...)
-	} else {
-		dst = append(dst, "time="...)
-		dst = l.second.appendInstant(dst, ended)
-		dst = append(dst, " level=INFO msg=request"...)
-	}
-	dst = f.word(dst, "request_id", c.id)
+	f := l.config.Format
+	dst = f.word(l.begin(dst, c.started.Add(took)), "request_id", c.id)
 	dst = f.word(dst, "operation", c.route.label())
 	if c.message != "" {
 		dst = f.text(dst, "message", c.message)
@@ -120,6 +111,18 @@ func (l *accessLog) append(dst []byte, c *call, status int, code string, took ti
 		dst = append(dst, '}')
 	}
 	return append(dst, '\n')
+}
+
+// begin appends what every line begins with, as slog's handlers write it.
+func (l *accessLog) begin(dst []byte, at time.Time) []byte {
+	if l.config.Format == AccessJSON {
+		dst = append(dst, `{"time":"`...)
+		dst = l.second.appendInstant(dst, at)
+		return append(dst, `","level":"INFO","msg":"request"`...)
+	}
+	dst = append(dst, "time="...)
+	dst = l.second.appendInstant(dst, at)
+	return append(dst, " level=INFO msg=request"...)
 }
 
 // appendTenant appends for whom a request is answered, as far as that is known: either may be nil.

@@ -54,17 +54,6 @@ type Process struct {
 	Now      func() time.Time
 }
 
-// AdmissionConfig says which keys there are, and how much they may ask for. Every field is required.
-type AdmissionConfig struct {
-	Plans     policy.Plans
-	Budget    policy.Budget
-	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
-}
-
-func newGate(c AdmissionConfig, store *sqlstore.Store, now func() time.Time) *policy.Gate {
-	return policy.NewGate(policy.Config{Directory: directory{store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: now})
-}
-
 // check returns an error that names what is wrong with the configuration.
 func (c *Config) check() error {
 	if c.Store == nil || c.Reports.Upstream == nil || c.Reports.History == nil || c.Admission.Plans == nil || c.Admission.Budget == nil ||
@@ -89,46 +78,4 @@ func (c *Config) setDefaults() {
 	if c.Reports.Anomalies == nil {
 		c.Reports.Anomalies = translate.KnownAnomalies()
 	}
-}
-
-// New returns a server that is ready to serve.
-func New(c Config) (*Server, error) { return newServer(c, newReference) }
-
-// newServer is New with a function that builds the API reference, or returns one that is already built.
-func newServer(c Config, referenceFor func(PublicConfig, time.Time) (*reference, error)) (*Server, error) {
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("configure the server: %w", err)
-	}
-	c.setDefaults()
-	s := &Server{
-		now: c.Now, gate: newGate(c.Admission, c.Store, c.Now),
-		headers: newHeaderReader(c.TrustedProxyHeader, c.Now, c.Log), errors: newErrorAnswers(c.Public.DocsURL), sharing: newSharing(c.CORSOrigins),
-		network: network{open: c.Capacity.newConnections(c.TrustedProxyHeader != "", c.Process)}, sendings: newSendings(c.Capacity.sendings(), c.Registry),
-	}
-	s.telemetry = newTelemetry(c.AccessLog, newTracing(c.Tracing, c.Public.BaseURL, s.gate), c.Process)
-	var err error
-	if s.calendar, err = translate.NewCalendar(); err != nil {
-		return nil, err
-	}
-	s.memo = newMemo(s.gate, s.calendar, c.AccessLog.Format)
-	if s.reference, err = referenceFor(c.Public, c.Now()); err != nil {
-		return nil, err
-	}
-	if s.health, err = newHealth(c.Health, c.Store, c.Cache.Rows, s.gate, c.Process); err != nil {
-		return nil, err
-	}
-	s.admin = newAdmin(s.health, c.Registry, c.Profiles)
-	portfolios, err := c.Capacity.newPortfolioBudget()
-	if err != nil {
-		return nil, err
-	}
-	// Nothing may fail after it: it would have to be closed.
-	if s.reports, err = newReports(c.Reports, c.Cache, c.Capacity, c.Store, s.gate, c.Process); err != nil {
-		return nil, err
-	}
-	s.portfolios = &portfolioServer{s.reports, c.Store, portfolios, s.telemetry.causes}
-	s.properties = &propertyServer{c.Store, c.Reports.History, s.reports, s.calendar}
-	s.agents = newMCPEndpoint(s, c.Public.BaseURL, c.Version)
-	s.edge = s.newEdge(table())
-	return s, nil
 }

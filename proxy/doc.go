@@ -9,7 +9,7 @@
 //     is closed to make room, preferably one without a valid key (proxy/connections/connections.go, Set.admit). If none is idle, the new
 //     connection is refused outside the accept loop (proxy/connections/refusal.go, Listener.refuse). Read and write deadlines bound slow
 //     clients (slowloris).
-//  2. The HTTP server (server.go, Server.newEdge) calls the middleware: it refuses unknown versions of HTTP (call.go, Server.withHTTP1), adds
+//  2. The HTTP server (network.go, Server.newEdge) calls the middleware: it refuses unknown versions of HTTP (call.go, Server.withHTTP1), adds
 //     the headers of CORS (cors.go, Server.withCORS), and reads the header fields that sara uses (requestheader.go, headerReader.read). Then
 //     it looks the request up in the memo of admitted requests (memo.go, memo.find). If there is a valid entry, steps 3, 5 and 6
 //     are skipped. A request whose key the gate can refuse without waiting is answered here (endpoints.go, Server.refuseAtOnce;

@@ -11,7 +11,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/spans"
 )
@@ -152,32 +151,4 @@ func (t *tracing) end(c *call, status int, code string) {
 		c.span.SetStatus(codes.Error, "")
 		c.span.SetAttributes(semconv.ErrorTypeKey.String(code))
 	}
-}
-
-// directory traces the lookups of the policy gate in the store.
-type directory struct {
-	*sqlstore.Store
-}
-
-var _ policy.Directory = directory{}
-
-// Edition implements policy.Directory.
-func (d directory) Edition(ctx context.Context) (uint64, error) {
-	ctx, span := spans.StartCall(ctx, "look up edition")
-	defer span.End()
-	return d.Store.Edition(ctx)
-}
-
-// FindKeys implements policy.Directory.
-func (d directory) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.Hash]policy.Key, error) {
-	ctx, span := spans.StartCall(ctx, "look up keys")
-	defer span.End()
-	return d.Store.FindKeys(ctx, hashes)
-}
-
-// FindProperties implements policy.Directory.
-func (d directory) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]policy.Property, error) {
-	ctx, span := spans.StartCall(ctx, "look up property")
-	defer span.End()
-	return d.Store.FindProperties(ctx, personID, workspaceID, reference)
 }
