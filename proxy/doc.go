@@ -42,7 +42,7 @@
 //  10. The answer is built from its material (material.go): the rows, or those of a grid of days (translate/grid.go, Fetch.Read;
 //     translate/report.go, Report.AppendHead). It is kept in memory (buildanswer.go, reportServer.buildAnswer). If the upstream failed,
 //     stale copies or the archive answer instead, with the reason (stale.go, reportServer.fallBack). They also answer if the upstream takes
-//     longer than usual (hedge.go, hedge.delay; upstreamread.go, reportServer.hedgedAnswer).
+//     longer than usual (hedge.go, hedge.delay; hedge.go, reportServer.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows in that format; the converted answer is kept, too
 //     (proxy/media/accept.go, Acceptance.Format; rendition.go, forms.render; package tabular). The answer is sent (response.go,
 //     Server.send), or the error (erroranswer.go, errorAnswers.send). Metrics, trace and access log record it (telemetry.go, telemetry.record).

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/policy/lru"
+	"sara/proxy/cache"
 )
 
 const (
@@ -66,6 +68,27 @@ func (h *hedge) observe(propertyID string, took time.Duration) {
 		h.usual.Put(propertyID, known)
 	}
 	known.add(took)
+}
+
+// canHedge reports whether stored figures may answer while the upstream is late.
+func (c *call) canHedge() bool { return len(c.params.Filters) == 0 }
+
+// hedgedAnswer answers from stored figures while the upstream is late: its call continues in the background, and its rows will be
+// cached. An error means that nothing is stored.
+func (s *reportServer) hedgedAnswer(ctx context.Context, p *plan, read *upstreamRead) (reply, error) {
+	copies := make([]cache.Found, len(read.parts))
+	for i := range read.parts {
+		if request := &read.parts[i].request; request.Fill != nil {
+			copies[i] = s.cache.Copy(ctx, *request)
+		}
+	}
+	r, err := s.fallBack(ctx, &material{plan: *p, found: copies}, liveFailure{read.late(), read.calls.hasCalled()})
+	if err != nil {
+		s.hedge.waited.Inc()
+		return reply{}, err
+	}
+	s.hedge.stored.Inc()
+	return r, nil
 }
 
 // latencies are the last 20 of a property; the second highest of them is the 95th percentile. They are safe for concurrent use.

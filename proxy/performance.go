@@ -164,6 +164,3 @@ func (s *reportServer) answerLive(ctx context.Context, p *plan, past *lessons) (
 	m.unclear, m.age = unclear, s.noteOnAge(&m)
 	return s.buildAnswer(ctx, &m, status)
 }
-
-// canHedge reports whether stored figures may answer while the upstream is late.
-func (c *call) canHedge() bool { return len(c.params.Filters) == 0 }

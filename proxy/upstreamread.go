@@ -184,21 +184,3 @@ func (r *upstreamRead) late() lateError {
 	}
 	return lateError{reasonSlow}
 }
-
-// hedgedAnswer answers from stored figures while the upstream is late: its call continues in the background, and its rows will be
-// cached. An error means that nothing is stored.
-func (s *reportServer) hedgedAnswer(ctx context.Context, p *plan, read *upstreamRead) (reply, error) {
-	copies := make([]cache.Found, len(read.parts))
-	for i := range read.parts {
-		if request := &read.parts[i].request; request.Fill != nil {
-			copies[i] = s.cache.Copy(ctx, *request)
-		}
-	}
-	r, err := s.fallBack(ctx, &material{plan: *p, found: copies}, liveFailure{read.late(), read.calls.hasCalled()})
-	if err != nil {
-		s.hedge.waited.Inc()
-		return reply{}, err
-	}
-	s.hedge.stored.Inc()
-	return r, nil
-}
