@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/policy/redistest"
 	"sara/translate"
 )
 
@@ -153,6 +154,27 @@ func checkNoGoroutine(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("a goroutine of the cache still runs:\n%s", all)
+		}
+	}
+}
+
+// A fill that has waited for its memory reads again what came along with the look into Redis: after a second, or after the patience of the
+// cache, if that is longer.
+func TestFillReadsAgainWhatCameAlongLongAgo(t *testing.T) {
+	t.Parallel()
+	client := redistest.Single(t).Client()
+	hasty, patient := newReplicaWithDefaults(t, client, newClock()), newReplica(t, client, newClock())
+	for _, test := range []struct {
+		replica *replica
+		ago     time.Duration
+		want    bool
+	}{{hasty, time.Second, false}, {patient, time.Second, true}, {patient, 10 * time.Second, false}} {
+		request := answering(rowsOf(t, 3)).request("p", narrow("a"))
+		request.Along = &Along{Read: true}
+		l := newLookup(&request)
+		l.began = l.began.Add(-test.ago)
+		if o := test.replica.callUpstream(t.Context(), l); o.err != nil || request.Along.Read != test.want {
+			t.Errorf("after %v: read %v, %v; want %v", test.ago, request.Along.Read, o.err, test.want)
 		}
 	}
 }
