@@ -44,7 +44,7 @@ type mcpEndpoint struct {
 func newMCPEndpoint(s *Server, baseURL, version string) *mcpEndpoint {
 	e := &mcpEndpoint{server: s, route: &route{Path: pathMCP}}
 	if base, err := url.Parse(baseURL); err == nil {
-		e.hosts = append(e.hosts, base.Hostname())
+		e.hosts = append(e.hosts, hostname(base.Host))
 	}
 	inner := sync.OnceValue(func() http.Handler { return mcp.New(e, version) }) // lazily: its schemas take long, and many servers never need it
 	e.serve = fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -117,7 +117,7 @@ func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
 		return nil
 	}
 	if from, err := url.Parse(origin); err == nil && from.Host != "" {
-		if page := from.Hostname(); page == host || netguard.IsLoopback(page) && netguard.IsLoopback(host) {
+		if page := hostname(from.Host); page == host || netguard.IsLoopback(page) && netguard.IsLoopback(host) {
 			return nil
 		}
 	}
@@ -134,11 +134,13 @@ func (e *mcpEndpoint) isOurs(host string) bool {
 	return netguard.IsLoopback(host) || net.ParseIP(host) != nil
 }
 
+// hostname returns the host without a port, and without the dot that ends an absolute name of the DNS: the same name, of the same owner.
 func hostname(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
 	}
-	return strings.Trim(hostport, "[]")
+	return strings.TrimSuffix(host, ".")
 }
 
 // RequestID implements mcp.API.

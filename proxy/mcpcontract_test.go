@@ -166,6 +166,10 @@ func TestMCP403Origin(t *testing.T) {
 		{local, "https://evil.example", 403}, {local, "null", 403}, {"api.example.com", "http://api.example.com.evil.example", 403},
 		{"evil.example", "", 403}, {"evil.example", "http://evil.example", 403}, {"localhost.evil.example", "", 403},
 		{"api.example.com.evil.example", "", 403},
+		// The same hosts, written as absolute names of the DNS.
+		{"api.example.com.", "", 200}, {"api.example.com.:443", "http://api.example.com.", 200}, {"localhost.:8080", "", 200},
+		{"api.example.com", "http://api.example.com.", 200}, {"api.example.com..", "", 403}, {"evil.example.", "", 403}, {".", "", 403},
+		{"api.example.com.", "http://evil.example.", 403},
 	} {
 		headers := []string{"Host", c.host}
 		if c.origin != "" {
