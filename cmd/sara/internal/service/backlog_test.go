@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,11 +28,25 @@ func (s *stalled) Write(p []byte) (int, error) {
 }
 
 // batches keeps what each write has.
-type batches []string
+type batches struct {
+	mu     sync.Mutex
+	writes []string
+}
 
 func (b *batches) Write(p []byte) (int, error) {
-	*b = append(*b, string(p))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.writes = append(b.writes, string(p))
 	return len(p), nil
+}
+
+// take returns the writes since the last call.
+func (b *batches) take() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	writes := b.writes
+	b.writes = nil
+	return writes
 }
 
 // A write for each request would be expensive, so their lines wait for others, but not for long, and not if another line is written.
@@ -49,10 +64,9 @@ func TestAccessLinesAreWrittenTogether(t *testing.T) {
 		want := func(writes ...string) {
 			t.Helper()
 			synctest.Wait()
-			if !slices.Equal(out, writes) {
-				t.Errorf("the writes are %.80q, want %.80q", []string(out), writes)
+			if got := out.take(); !slices.Equal(got, writes) {
+				t.Errorf("the writes are %.80q, want %.80q", got, writes)
 			}
-			out = nil
 		}
 		request("one")
 		time.Sleep(accessDelay / 2)
@@ -65,10 +79,9 @@ func TestAccessLinesAreWrittenTogether(t *testing.T) {
 		request("three")
 		log.Warn("first")
 		synctest.Wait()
-		if len(out) != 1 || !strings.HasPrefix(out[0], "three\n") || !strings.HasSuffix(out[0], "msg=first\n") {
-			t.Errorf("the writes are %q", []string(out))
+		if got := out.take(); len(got) != 1 || !strings.HasPrefix(got[0], "three\n") || !strings.HasSuffix(got[0], "msg=first\n") {
+			t.Errorf("the writes are %q", got)
 		}
-		out = nil
 
 		long := strings.Repeat("x", accessFlush/2)
 		request(long)
