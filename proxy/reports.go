@@ -51,7 +51,7 @@ type reportServer struct {
 	tables    *tableSizes
 	published *publications
 
-	// What building an answer takes.
+	// What an answer is built with.
 	largeWork largeWork
 	forms     forms
 	mergers   sync.Pool // of *translate.Merger

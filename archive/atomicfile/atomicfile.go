@@ -1,4 +1,4 @@
-// Package atomicfile replaces files as a whole: whoever reads a file, also after a crash, finds all of the old content or all of the new.
+// Package atomicfile replaces files as a whole: a reader finds either all of the old content or all of the new, even after a crash.
 package atomicfile
 
 import (

@@ -63,7 +63,7 @@ func (i *importing) due(inventory archive.Inventory, result *Result) dueDays {
 	return dueDays{site, pages}
 }
 
-// has reports whether a day is to be archived under a dimension.
+// has reports whether the rows of a day by a dimension are archived.
 func (d dueDays) has(day translate.Date, by translate.Dimension) bool {
 	if by == translate.ByPage {
 		return d.pages[day]
