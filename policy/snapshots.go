@@ -138,8 +138,12 @@ func (s *Snapshots) check(ctx context.Context, gate *Gate) {
 	if changeErr == nil && change == "" {
 		change, changeErr = beginChanges(ctx, s.config.Client)
 	}
-	s.change, s.edition = change, edition
-	if changeErr == nil && change != "" && s.sealer != nil {
+	s.edition = edition
+	if changeErr != nil {
+		return // the change that was seen last stays known: if the directory fails too, a later one shows
+	}
+	s.change = change
+	if change != "" && s.sealer != nil {
 		s.keep(ctx, gate, snapshotHead{change, edition, readAt}, knownChanges)
 	}
 }

@@ -328,3 +328,24 @@ func TestMissedMessageInvalidatesWhileTheDirectoryIsAway(t *testing.T) {
 	w.writer.tick()
 	wantCode(t, "", errDirectoryDown)(w.writer.admit(t.Context()))
 }
+
+// Redis and the directory fail one after the other: the replica still knows which change it has seen last.
+func TestMessageMissedWhileRedisWasAwayInvalidatesToo(t *testing.T) {
+	server := redistest.Single(t)
+	w := &snapshotWorld{t: t, clock: clockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), client: server.Client()}
+	replica := w.replica(secretOfTests)
+	w.learn(replica)
+	replica.tick()
+	server.Stop()
+	replica.tick()
+	replica.directory.fail(errDirectoryDown)
+	w.clock.advance(time.Second)
+	replica.tick()
+	wantCode(t, "", nil)(replica.admit(t.Context()))
+	server.Start()
+	replica.tick()
+	wantCode(t, "", nil)(replica.admit(t.Context())) // nothing has changed
+	w.change()
+	replica.tick()
+	wantCode(t, "", errDirectoryDown)(replica.admit(t.Context()))
+}
