@@ -292,6 +292,8 @@ func TestOpenErrorsNameTheProblemAndNoSecret(t *testing.T) {
 		"s3://":                             "has no bucket",
 		"s3:///prefix":                      "has no bucket",
 		"s3://bucket?Region=x":              `"Region" is neither endpoint nor region`,
+		"s3://localhost:9000/bucket":        "localhost:9000 is not a bucket",
+		"s3://bucket/p#2026":                "must not have a #",
 		"s3://key:" + secret + "@bucket":    "credentials do not belong in the URL",
 		"s3://bucket?endpoint=host:9000":    "must be https://host",
 		"s3://bucket?endpoint=http://h/p":   "must be https://host",

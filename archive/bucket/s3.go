@@ -52,6 +52,10 @@ func openS3URL(location string) (Bucket, error) {
 		return nil, errors.New("open bucket: credentials do not belong in the URL: set them in the environment")
 	case u.Host == "":
 		return nil, errors.New("open bucket: the URL has no bucket: write s3://bucket/prefix")
+	case u.Port() != "":
+		return nil, fmt.Errorf("open bucket: %s is not a bucket: write s3://bucket/prefix?endpoint=https://host:port", u.Host)
+	case u.Fragment != "":
+		return nil, errors.New("open bucket: the URL must not have a #")
 	}
 	endpoint, err := parseEndpoint(cmp.Or(query.Get("endpoint"), defaultEndpoint))
 	if err != nil {
