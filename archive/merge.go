@@ -121,10 +121,8 @@ const mergeAttempts = 100
 // update reads a month, changes it and writes it back, with optimistic concurrency: if the month was written in between, it starts over
 // after a random backoff, so change may be called several times.
 func (h *History) update(ctx context.Context, property string, first translate.Date, change func(*month)) error {
-	var refused []byte
 	for attempt := range mergeAttempts {
-		var err error
-		refused, err = h.tryUpdate(ctx, property, first, change, refused)
+		err := h.tryUpdate(ctx, property, first, change)
 		if !errors.Is(err, bucket.ErrChanged) {
 			return err
 		}
@@ -137,10 +135,8 @@ func (h *History) update(ctx context.Context, property string, first translate.D
 	return fmt.Errorf("after %d attempts: %w", mergeAttempts, bucket.ErrChanged)
 }
 
-// tryUpdate tries once. It returns the object that it wrote, which the next attempt needs if the write is refused: a store may refuse a
-// write because it already did it, in an attempt whose response was lost. Then nothing is left to do.
-func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month), refused []byte) (
-	written []byte, err error) {
+// tryUpdate is one attempt of update.
+func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month)) error {
 	name := objectName(property, first)
 	m := &month{ledger: newLedger(property, first)}
 	before, revision, err := h.bucket.Get(ctx, name)
@@ -148,38 +144,36 @@ func (h *History) tryUpdate(ctx context.Context, property string, first translat
 	case errors.Is(err, bucket.ErrNotFound):
 		revision = ""
 	case err != nil:
-		return nil, err
-	case refused != nil && bytes.Equal(before, refused):
-		return nil, nil
+		return err
 	default:
 		o, err := openObject(property, first, before)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if m, err = o.unpack(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	change(m)
 	return h.write(ctx, name, m, before, revision)
 }
 
-// write replaces a month if it still has the revision, or removes it if no day is archived any more. It returns the new object.
-func (h *History) write(ctx context.Context, name string, m *month, before []byte, revision string) (data []byte, err error) {
+// write replaces a month if it still has the revision, or removes it if no day is archived any more.
+func (h *History) write(ctx context.Context, name string, m *month, before []byte, revision string) error {
 	if m.isEmpty() && revision == "" {
-		return nil, nil
+		return nil
 	}
 	// Also after an error: the object may have been written, so cached listings may be outdated.
 	defer h.stripe(m.property).Add(1)
 	if m.isEmpty() {
-		return nil, h.bucket.Delete(ctx, name, revision)
+		return h.bucket.Delete(ctx, name, revision)
 	}
-	data, err = m.encode()
+	data, err := m.encode()
 	if err != nil || bytes.Equal(data, before) {
-		return nil, err
+		return err
 	}
 	_, err = h.bucket.Put(ctx, name, data, revision)
-	return data, err
+	return err
 }
 
 // Prune removes the days of a property before a date, and whole months in which no other day is left. Damaged objects stay, and

@@ -120,10 +120,9 @@ func (h *History) SetAside(ctx context.Context, property string, month translate
 		}
 	}
 	aside = fmt.Sprintf("%s%s-%016x", setAsidePrefix, name, xxhash.Sum64(data))
-	if _, err := h.bucket.Put(ctx, aside, data, ""); err != nil && !errors.Is(err, bucket.ErrChanged) {
+	if _, err := h.bucket.Put(ctx, aside, data, ""); err != nil {
 		return "", err
 	}
-	// An earlier run may have been interrupted after the copy.
 	if copied, _, err := h.bucket.Get(ctx, aside); err != nil || !bytes.Equal(copied, data) {
 		return "", fmt.Errorf("the copy %s differs: %w", aside, errors.Join(err, bucket.ErrChanged))
 	}

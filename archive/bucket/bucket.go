@@ -9,6 +9,7 @@
 package bucket
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,8 @@ type Bucket interface {
 	Get(ctx context.Context, name string) (data []byte, revision string, err error)
 
 	// Put replaces an object if it still has the revision, or creates it if the revision is empty and no object exists. It
-	// returns the new revision, or ErrChanged. After any other error the object may have or may not have been written.
+	// returns the new revision, also if the object holds the data already, and ErrChanged if it holds anything else. After any
+	// other error the object may have or may not have been written.
 	Put(ctx context.Context, name string, data []byte, revision string) (string, error)
 
 	// List returns the objects whose names start with the prefix, ordered by name.
@@ -172,6 +174,21 @@ func checkObject(name string, data []byte) error {
 		return fmt.Errorf("it has %d bytes: at most %d are allowed", len(data), MaxObject)
 	}
 	return checkName(name)
+}
+
+// writtenAlready returns the revision of an object that a store refused to write, if it holds the data: an attempt whose answer was lost
+// has written it. Otherwise it returns ErrChanged.
+func writtenAlready(ctx context.Context, b Bucket, name string, data []byte) (revision string, err error) {
+	stored, revision, err := b.Get(ctx, name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return "", ErrChanged
+	case err != nil:
+		return "", err
+	case !bytes.Equal(stored, data):
+		return "", ErrChanged
+	}
+	return revision, nil
 }
 
 // attempt adds the operation and the object to an error. It must be deferred.

@@ -31,6 +31,7 @@ func suite(t *testing.T, location func(*testing.T) string) {
 	}
 	guarantee("read returns what was written", readAsWritten)
 	guarantee("put requires the revision", conditionalPut)
+	guarantee("put of what is there already succeeds", repeatedPut)
 	guarantee("delete requires the revision", conditionalDelete)
 	guarantee("list is complete and ordered", listing)
 	guarantee("concurrent writers lose no change", increments)
@@ -113,6 +114,21 @@ func conditionalPut(t *testing.T, location string) {
 	}
 	if _, _, err := b.Get(t.Context(), "none"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a refused write made an object: %v", err)
+	}
+}
+
+// A write may have been done by an attempt whose answer was lost.
+func repeatedPut(t *testing.T, location string) {
+	b := open(t, location)
+	created := put(t, b, "o", "one", "")
+	replaced := put(t, b, "o", "two", created)
+	for _, revision := range []string{"", created, "no-revision", replaced} {
+		if written, err := b.Put(t.Context(), "o", []byte("two"), revision); err != nil || revision != replaced && written != replaced {
+			t.Errorf("put with revision %q: %q, %v, want %q", revision, written, err, replaced)
+		}
+	}
+	if _, err := b.Put(t.Context(), "o", []byte("one"), created); !errors.Is(err, ErrChanged) {
+		t.Errorf("put of what was there before: %v", err)
 	}
 }
 

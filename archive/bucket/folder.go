@@ -84,6 +84,9 @@ func (f *folder) Put(ctx context.Context, name string, data []byte, revision str
 		written, err = replace(root, dir, name, data, before)
 		return err
 	})
+	if errors.Is(err, ErrChanged) {
+		return writtenAlready(ctx, f, name, data)
+	}
 	return written, err
 }
 

@@ -157,14 +157,14 @@ func (b *s3) Put(ctx context.Context, name string, data []byte, revision string)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	info, err := b.core.Client.PutObject(ctx, b.bucket, b.prefix+name, bytes.NewReader(data), int64(len(data)), options)
-	if err != nil {
-		err = mapError(err)
-		if errors.Is(err, ErrNotFound) && revision != "" {
-			err = ErrChanged // it was removed
-		}
+	switch err = mapError(err); {
+	case errors.Is(err, ErrChanged):
+		return writtenAlready(ctx, b, name, data)
+	case errors.Is(err, ErrNotFound) && revision != "":
+		return "", ErrChanged // it was removed
+	case err != nil:
 		return "", err
-	}
-	if info.ETag == "" {
+	case info.ETag == "":
 		return "", errNoTag
 	}
 	return info.ETag, nil

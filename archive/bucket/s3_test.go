@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -192,32 +194,67 @@ func TestS3DeleteOfAnObjectRemovedInBetween(t *testing.T) {
 	}
 }
 
-// Another process may change an object between the check and its removal.
-func TestS3DeletesOnlyTheRevisionThatItHasSeen(t *testing.T) {
-	server := s3test.Start(t)
-	direct, err := url.Parse(server.NewBucket(t))
+// between returns a bucket in a store behind a proxy, which a test changes, and the same bucket without it.
+func between(t *testing.T, change func(proxy *httputil.ReverseProxy, direct Bucket)) (b, direct Bucket) {
+	t.Helper()
+	location, err := url.Parse(s3test.Start(t).NewBucket(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := open(t, direct.String())
-	revision := put(t, other, "o", "old", "")
-	query := direct.Query()
+	direct = open(t, location.String())
+	query := location.Query()
 	store, err := url.Parse(query.Get("endpoint"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	between := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = store.Scheme, store.Host // the header Host stays: it is signed
-		if r.In.Method == http.MethodDelete {
-			if _, err := other.Put(context.WithoutCancel(r.In.Context()), "o", []byte("new"), revision); err != nil {
-				t.Error(err)
+	}}
+	change(proxy, direct)
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	query.Set("endpoint", server.URL)
+	location.RawQuery = query.Encode()
+	return open(t, location.String()), direct
+}
+
+// The client repeats a request whose answer was lost, and the store refuses to write the object once more.
+func TestS3PutWhoseAnswerWasLost(t *testing.T) {
+	var lost atomic.Int64
+	b, direct := between(t, func(proxy *httputil.ReverseProxy, _ Bucket) {
+		proxy.ModifyResponse = func(r *http.Response) error {
+			if r.Request.Method == http.MethodPut && lost.Add(1)%2 == 1 {
+				return errors.New("the answer is lost")
+			}
+			return nil
+		}
+		proxy.ErrorLog = log.New(io.Discard, "", 0)
+	})
+	revision := ""
+	for i, data := range []string{"created", "replaced"} {
+		revision = put(t, b, "o", data, revision)
+		if got, tag, err := direct.Get(t.Context(), "o"); string(got) != data || tag != revision || err != nil || lost.Load() != int64(2*i+2) {
+			t.Errorf("it is %q, revision %q, %v after %d attempts; want %q, %q", got, tag, err, lost.Load(), data, revision)
+		}
+	}
+}
+
+// Another process may change an object between the check and its removal.
+func TestS3DeletesOnlyTheRevisionThatItHasSeen(t *testing.T) {
+	var revision string
+	b, other := between(t, func(proxy *httputil.ReverseProxy, other Bucket) {
+		revision = put(t, other, "o", "old", "")
+		rewrite := proxy.Rewrite
+		proxy.Rewrite = func(r *httputil.ProxyRequest) {
+			rewrite(r)
+			if r.In.Method == http.MethodDelete {
+				if _, err := other.Put(context.WithoutCancel(r.In.Context()), "o", []byte("new"), revision); err != nil {
+					t.Error(err)
+				}
 			}
 		}
-	}})
-	defer between.Close()
-	query.Set("endpoint", between.URL)
-	direct.RawQuery = query.Encode()
-	if err := open(t, direct.String()).Delete(t.Context(), "o", revision); !errors.Is(err, ErrChanged) {
+	})
+	if err := b.Delete(t.Context(), "o", revision); !errors.Is(err, ErrChanged) {
 		t.Errorf("delete: %v", err)
 	}
 	if data, _, err := other.Get(t.Context(), "o"); string(data) != "new" {

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -138,21 +137,10 @@ func (b *Backup) RestoreObjects(ctx context.Context, to bucket.Bucket) error {
 			}
 			data, err := b.root.ReadFile(objectFolder + "/" + name)
 			if err == nil {
-				err = put(ctx, to, name, data, revisions[name])
+				_, err = to.Put(ctx, name, data, revisions[name])
 			}
 			return err
 		})
 	}
 	return copying.Wait()
-}
-
-// put writes an object. A store that is asked again because its answer was lost has the object already, and so refuses to write it.
-func put(ctx context.Context, to bucket.Bucket, name string, data []byte, revision string) error {
-	_, err := to.Put(ctx, name, data, revision)
-	if errors.Is(err, bucket.ErrChanged) {
-		if written, _, getErr := to.Get(ctx, name); getErr == nil && bytes.Equal(written, data) {
-			return nil
-		}
-	}
-	return err
 }

@@ -47,7 +47,7 @@ func TestRestoredObjectsMayBeThereAlready(t *testing.T) {
 			t.Errorf("%v; there is %q, %v", err, data, getErr)
 		}
 	}
-	if err := put(t.Context(), to, "shop/2025-01", []byte("other"), ""); !errors.Is(err, bucket.ErrChanged) {
+	if _, err := to.Put(t.Context(), "shop/2025-01", []byte("other"), ""); !errors.Is(err, bucket.ErrChanged) {
 		t.Errorf("another object of the same name: %v", err)
 	}
 }
