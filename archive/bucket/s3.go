@@ -186,7 +186,7 @@ func (b *s3) List(ctx context.Context, prefix string) (_ []Entry, err error) {
 		if checkName(name) != nil {
 			continue // not an object of ours, such as a directory marker
 		}
-		entries = append(entries, Entry{Name: name, Revision: strings.Trim(info.ETag, `"`), Size: info.Size})
+		entries = append(entries, Entry{Name: name, Revision: info.ETag, Size: info.Size})
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err // the iterator ends without an error

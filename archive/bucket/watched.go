@@ -13,8 +13,8 @@ import (
 	"sara/policy/breaker"
 )
 
-// ErrUnavailable means that the circuit breaker of the store is open: operations failed repeatedly, so this one was not tried.
-var ErrUnavailable = errors.New("the object store failed repeatedly: its circuit breaker is open")
+// errUnavailable means that the circuit breaker of the store is open: operations failed repeatedly, so this one was not tried.
+var errUnavailable = errors.New("the object store failed repeatedly: its circuit breaker is open")
 
 const (
 	failuresToOpen = 3
@@ -37,9 +37,9 @@ type WatchConfig struct {
 }
 
 // A Watched is a Bucket that wraps another one: it counts, times and bounds the operations, and stops calling a store that
-// fails. After three failed reads in a row its circuit breaker opens, and operations fail at once with ErrUnavailable. Every two
-// seconds one is let through as a probe, and its success closes the breaker. Failed writes do not count: archived data can still
-// be read while the disk is full, or while the credentials do not allow writes.
+// fails. After three failed reads in a row its circuit breaker opens, and operations fail at once. Every two seconds one is let
+// through as a probe, and its success closes the breaker. Failed writes do not count: archived data can still be read while the
+// disk is full, or while the credentials do not allow writes.
 type Watched struct {
 	bucket  Bucket
 	log     *slog.Logger
@@ -141,7 +141,7 @@ func (w *Watched) Delete(ctx context.Context, name, revision string) error {
 func (w *Watched) do(ctx context.Context, operation, name string, timeout time.Duration, run func(context.Context) error) error {
 	if w.breaker.Admit() > 0 {
 		w.metrics.operations.WithLabelValues(operation, outcomeRefused).Inc()
-		return fmt.Errorf("%s object %q: %w", operation, name, ErrUnavailable)
+		return fmt.Errorf("%s object %q: %w", operation, name, errUnavailable)
 	}
 	begun := time.Now()
 	within, cancel := context.WithTimeout(ctx, timeout)

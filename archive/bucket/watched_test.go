@@ -81,7 +81,7 @@ func TestBreakerStopsAskingAStoreThatFails(t *testing.T) {
 			}
 		}
 		for range 5 {
-			if err := get(); !errors.Is(err, ErrUnavailable) {
+			if err := get(); !errors.Is(err, errUnavailable) {
 				t.Error(err)
 			}
 		}

@@ -23,7 +23,7 @@ import (
 
 // The server's credentials. Start puts them in the environment, where clients look for them.
 const (
-	AccessKey = "s3test"
+	accessKey = "s3test"
 	SecretKey = "s3test-secret-key"
 	region    = "us-east-1"
 )
@@ -40,7 +40,7 @@ type Server struct {
 
 // SetCredentials sets the server's credentials in the environment, if set is os.Setenv.
 func SetCredentials(set func(name, value string) error) error {
-	return errors.Join(set("AWS_ACCESS_KEY_ID", AccessKey), set("AWS_SECRET_ACCESS_KEY", SecretKey))
+	return errors.Join(set("AWS_ACCESS_KEY_ID", accessKey), set("AWS_SECRET_ACCESS_KEY", SecretKey))
 }
 
 // Start starts a store that runs until tb and its subtests end. It sets environment variables, so tb cannot be parallel, unless
@@ -95,7 +95,7 @@ func (s *Server) run(tb testing.TB, dir string, command ...string) {
 	const guard = `"$@" >log 2>&1 & cat >/dev/null; kill -9 $!; wait`
 	shell := exec.Command("sh", append([]string{"-c", guard, "sh"}, command...)...)
 	shell.Dir = dir
-	shell.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+	shell.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+SecretKey)
 	alive, err := shell.StdinPipe()
 	if err == nil {
 		err = shell.Start()
