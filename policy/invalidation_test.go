@@ -126,3 +126,29 @@ func TestForeignMessagesOnlyInvalidate(t *testing.T) {
 		t.Errorf("%d more calls", n)
 	}
 }
+
+// What is cached may be outdated when the subscription is back. So the next request waits for the directory, also if the last call failed.
+func TestRevalidatedGateAsksBeforeItUsesWhatIsCached(t *testing.T) {
+	for name, failure := range map[string]error{"in use": nil, "after a failure": errDirectoryDown} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			wantCode(t, "", nil)(w.admit(t.Context()))
+			w.clock.advance(time.Second)
+			w.directory.fail(failure)
+			wantCode(t, "", nil)(w.admit(t.Context()))
+			w.directory.fail(nil)
+			w.edit(revoke)
+			w.clock.advance(refreshPatience)
+			w.Revalidate()
+			wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
+		})
+	}
+}
+
+func TestRevalidatedGateUsesWhatIsCachedWhileTheDirectoryFails(t *testing.T) {
+	w := newFixture(t)
+	wantCode(t, "", nil)(w.admit(t.Context()))
+	w.directory.fail(errDirectoryDown)
+	w.Revalidate()
+	wantCode(t, "", nil)(w.admit(t.Context()))
+}

@@ -50,7 +50,7 @@ func (g *Gate) Invalidate() { g.invalidations.Add(1) }
 // Revalidate implements Listener. While the directory does not answer, what is cached stays usable.
 func (g *Gate) Revalidate() {
 	if _, edition, ok := g.cachedVersion(g.config.Now()); ok {
-		edition.triedAt = time.Time{}
+		edition.triedAt, edition.askedAt = time.Time{}, time.Time{}
 		g.editions.put(struct{}{}, edition)
 	}
 }
