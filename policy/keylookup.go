@@ -210,22 +210,22 @@ func (f *keyFinder) settle(l *keyLookup, begun time.Time, keys map[Hash]Key, err
 	}
 	key, err := foundKey(keys, l.hash, err)
 	l.answer, l.err = f.finish(begun, l.hash, l.version, key, err)
-	if l.err == nil && l.answer.err == nil {
+	if err == nil { // else a stale answer, which is not new
 		newest := l.answer
 		f.newest.Store(&newest)
 	}
 }
 
 func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
-	key, ok := keys[hash]
-	switch {
-	case ok:
-		found := key // only a key that is found takes memory
-		return &found, nil
-	case err == nil:
-		err = ErrUnknown
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	key, ok := keys[hash]
+	if !ok {
+		return nil, ErrUnknown
+	}
+	found := key // only a key that is found takes memory
+	return &found, nil
 }
 
 // query asks the directory for the keys of a batch, except for those that a census shows to be unknown. It takes a census first if one is due.

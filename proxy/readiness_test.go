@@ -41,6 +41,24 @@ func TestReadyz200DatabaseAway(t *testing.T) {
 	w.wantSeries("sara_ready 0")
 }
 
+// It stays for as long as it can answer any key, not only the one that it was asked about last.
+func TestReadyz200DatabaseAwayOneOfTheKeysIsTooOld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("pro", "/v1/me").ok(t)
+	w.advance(150 * time.Second)
+	w.get("agency", "/v1/me").ok(t)
+	w.must(w.store.Close())
+	w.advance(time.Minute)
+	w.get("pro", "/v1/me").ok(t)
+	w.advance(2 * time.Minute)
+	w.wantProbe("/readyz", http.StatusOK, "degraded")
+	w.get("agency", "/v1/me").ok(t)
+	w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	w.advance(2*time.Minute + time.Second)
+	w.wantProbe("/readyz", http.StatusServiceUnavailable, "no key is known")
+}
+
 // A change that another process has published ends what is known: it may have been a revocation.
 func TestReadyz503DatabaseAwayAfterAChange(t *testing.T) {
 	t.Parallel()
