@@ -51,11 +51,17 @@ func newAnswers[K comparable, V any](now func() time.Time, ttl time.Duration, si
 // served stale.
 func (c *answers[K, V]) cached(now time.Time, key K, version version) (answer[V], bool) {
 	a, ok := c.positive.Get(key)
-	if ok && a.err == nil && a.version == version && within(now, a.loadedAt, staleTTL) {
+	if ok && a.isUsable(now, version) {
 		return a, true
 	}
 	a, ok = c.negative.Get(key)
 	return a, ok && a.version == version && within(now, a.loadedAt, c.ttl)
+}
+
+// isUsable reports whether a cached answer is positive, and may be used at least while the directory fails. One that replaced a positive
+// answer, because what was asked for was removed, is not positive.
+func (a *answer[V]) isUsable(now time.Time, version version) bool {
+	return a.err == nil && a.version == version && within(now, a.loadedAt, staleTTL)
 }
 
 // isFresh reports whether a cached answer can be used without asking the directory.

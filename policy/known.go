@@ -39,14 +39,13 @@ func (a *knownAnswer) check() error {
 // known returns the cached answers of a version that are not too old to be used, the latest first. They are shared: read only.
 func (g *Gate) known(v version) (answers []knownAnswer) {
 	now := g.config.Now()
-	usable := func(at time.Time, of version) bool { return of == v && within(now, at, staleTTL) }
 	for hash, a := range g.keys.positive.All() {
-		if usable(a.loadedAt, a.version) {
+		if a.isUsable(now, v) {
 			answers = append(answers, knownAnswer{LoadedAt: a.loadedAt, Hash: hash[:], Key: a.value})
 		}
 	}
 	for q, a := range g.properties.positive.All() {
-		if usable(a.loadedAt, a.version) {
+		if a.isUsable(now, v) {
 			answers = append(answers, knownAnswer{LoadedAt: a.loadedAt, Query: &[3]string{q.personID, q.workspaceID, q.reference}, Properties: a.value})
 		}
 	}

@@ -349,3 +349,16 @@ func TestMessageMissedWhileRedisWasAwayInvalidatesToo(t *testing.T) {
 	replica.tick()
 	wantCode(t, "", errDirectoryDown)(replica.admit(t.Context()))
 }
+
+// What a gate found to be removed is not in its snapshot, which stays whole.
+func TestSnapshotOfWhatWasRemoved(t *testing.T) {
+	w := newSnapshotWorld(t)
+	w.writer.directory.changeElsewhere(func() { delete(w.writer.directory.properties, propertyQuery{"p1", "", "shop"}) })
+	w.clock.advance(time.Second)
+	wantCode(t, CodeNotFound, nil)(w.writer.find(t.Context(), "shop"))
+	wantCode(t, "", nil)(w.writer.admit(t.Context()))
+	w.writer.tick()
+	cold := w.cold(secretOfTests)
+	w.wantCold(cold, nil)
+	wantCode(t, "", errDirectoryDown)(cold.find(t.Context(), "shop"))
+}
