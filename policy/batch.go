@@ -199,7 +199,7 @@ func (b *batcher) decide(batch []*admission) {
 		return
 	}
 	begun := b.clock.now()
-	pending := commandsFor(batch, b.cluster)
+	pending := commandsOf(byAccount(batch), b.cluster)
 	requests := b.ask(pending)
 	var err error
 	for attempt := 0; len(pending) > 0 && attempt < maxAttempts; attempt++ {

@@ -42,11 +42,7 @@ func (g group) keys() iter.Seq2[[]*admission, int] {
 	}
 }
 
-// commandsFor turns a batch into commands: a single one, or in a cluster one per group, which go to their servers in pipelines.
-func commandsFor(batch []*admission, cluster bool) []command {
-	return commandsOf(byAccount(batch), cluster)
-}
-
+// commandsOf makes one command of all groups, or in a cluster one of each, which go to their servers in a pipeline.
 func commandsOf(groups []group, cluster bool) []command {
 	if !cluster {
 		return []command{{groups: groups}}
