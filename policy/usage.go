@@ -92,12 +92,12 @@ func readUsage[C redis.Cmder](ctx context.Context, client redisconn.Client, ids 
 			}
 			return nil
 		})
-		if ignoreMissing(err) != nil {
+		if !redisconn.IsAnswer(err) {
 			return err
 		}
 		for i, reply := range replies {
 			if err := read(batch[i], reply); err != nil {
-				return err
+				return fmt.Errorf("%s: %w", batch[i], err)
 			}
 		}
 	}

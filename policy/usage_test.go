@@ -3,10 +3,12 @@ package policy
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"sara/policy/redisconn"
+	"sara/policy/redistest"
 )
 
 // testUsageReads reads the usage of more ids than one batch holds, three of which have any.
@@ -73,5 +75,20 @@ func TestUsageReadsFailWithoutRedis(t *testing.T) {
 	}
 	if _, err := UsageOfLiveCalls(t.Context(), client, []string{"a"}); err == nil {
 		t.Error("live calls without Redis")
+	}
+}
+
+func TestUsageReadsNameWhatIsDamaged(t *testing.T) {
+	control := redistest.Single(t).Client()
+	control.HSet(t.Context(), accountKey("b"), "hn", "abc")
+	control.Set(t.Context(), accountKey("c"), "another type", 0)
+	control.Set(t.Context(), inspectionKeys("site", 1)[1], "abc", 0)
+	_, damaged := UsageOfAccounts(t.Context(), control, []string{"a", "b"}, time.Now())
+	_, foreign := UsageOfAccounts(t.Context(), control, []string{"a", "c"}, time.Now())
+	_, inspections := UsageOfInspections(t.Context(), control, []string{"a", "site"}, 1)
+	for want, err := range map[string]error{"2 accounts: b: ": damaged, "2 accounts: c: WRONGTYPE": foreign, "2 sites: site: ": inspections} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
