@@ -146,10 +146,10 @@ func (w *walk) visit(name string, d fs.DirEntry, err error) error {
 		return nil
 	case err != nil:
 		return err
-	case d.IsDir() && name != w.within && (d.Name()[0] == '.' || !mayHold(name+"/", w.prefix)):
+	case d.IsDir() && name != w.within && (checkName(name) != nil || !mayHold(name+"/", w.prefix)):
 		return fs.SkipDir
-	case !d.Type().IsRegular() || d.Name()[0] == '.' || !strings.HasPrefix(name, w.prefix):
-		return nil
+	case !d.Type().IsRegular() || checkName(name) != nil || !strings.HasPrefix(name, w.prefix):
+		return nil // not an object of ours, such as a temporary file
 	}
 	info, err := d.Info()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -54,6 +54,23 @@ func TestAbandonedTemporaryFilesAreHiddenAndRemoved(t *testing.T) {
 	}
 }
 
+// A backup reads whatever is listed.
+func TestOnlyObjectsAreListed(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir)
+	put(t, b, "a/o", "x", "")
+	stray := []string{`a\o`, "a/o\n", "a/\xff", "\xff/o", ".a/o", "a/.o"}
+	for _, name := range stray {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, err := b.List(t.Context(), ""); len(entries) != 1 || entries[0].Name != "a/o" || err != nil {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
 func TestRevisionsDifferWhenTheClockMovesBack(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)
