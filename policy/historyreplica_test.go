@@ -109,9 +109,8 @@ func (h *history) start(cut bool) {
 		store: &crashableStore{fakeReplicaStore: h.store}}
 	client.AddHook(cutHook{r.cut})
 	r.cut.Store(cut)
-	r.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: 7, Now: h.clock.now, Store: r.store,
+	r.RedisBudget = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: 7, Now: h.clock.now, Store: r.store,
 		Log: slog.New(slog.DiscardHandler), Registry: r.registry, Timeout: patience}, r.tick)
-	h.must(err)
 	h.must(r.Load(h.t.Context()))
 	r.chargeScript, r.restoreScript = h.world.clocked(h.t, chargeLua), h.world.clocked(h.t, restoreLua)
 	r.batcher.script = h.world.clocked(h.t, admitLua)

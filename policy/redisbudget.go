@@ -102,7 +102,7 @@ const maxCachedRefusals = 100_000
 var _ Budget = (*RedisBudget)(nil)
 
 // NewRedisBudget returns a budget over Redis, which may still be down. Close the budget before its client.
-func NewRedisBudget(c RedisBudgetConfig) (*RedisBudget, error) {
+func NewRedisBudget(c RedisBudgetConfig) *RedisBudget {
 	return newRedisBudget(c, time.Tick(probeInterval))
 }
 
@@ -111,7 +111,7 @@ func newRefusalCache() *lru.Cache[refusalKey, cachedRefusal] {
 }
 
 // newRedisBudget lets tests choose when to probe.
-func newRedisBudget(c RedisBudgetConfig, probe <-chan time.Time) (*RedisBudget, error) {
+func newRedisBudget(c RedisBudgetConfig, probe <-chan time.Time) *RedisBudget {
 	if c.Relieve == nil {
 		c.Relieve = func(context.Context) {}
 	}
@@ -140,7 +140,7 @@ func newRedisBudget(c RedisBudgetConfig, probe <-chan time.Time) (*RedisBudget, 
 		redisIsDown: b.degraded.Load, redisDown: b.redisDown, relieve: c.Relieve, restore: b.restore,
 	})
 	b.done.Go(func() { b.watch(ctx, probe) })
-	return b, nil
+	return b
 }
 
 // Close stops the budget. It must not be used any more, not even by a call that is still running.

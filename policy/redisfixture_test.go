@@ -114,13 +114,9 @@ func newTestRedisBudget(t testing.TB, client redisconn.Client, o redisOptions, t
 		o.now = time.Now
 	}
 	s := &testRedisBudget{tick: tick, log: &logBuffer{}, registry: prometheus.NewRegistry()}
-	var err error
 	_, timeout := o.timeouts()
-	s.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: o.replicas, Now: o.now, Relieve: o.relieve,
+	s.RedisBudget = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: o.replicas, Now: o.now, Relieve: o.relieve,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry, Timeout: timeout}, tick)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 

@@ -155,11 +155,8 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	}
 	server := redistest.Single(t)
 	client, log, now, registry := server.Client(), slog.New(slog.DiscardHandler), time.Now(), prometheus.NewRegistry()
-	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log,
+	shared := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log,
 		Registry: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer shared.Close()
 	plan := policy.Plan{SearchConsoleCallsPerDay: 250, LiveCallsPerMinutePerProperty: 250}
 	if refusal := shared.ChargeLiveCalls(account.ID, "p", 225, plan); refusal != nil {

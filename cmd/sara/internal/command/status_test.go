@@ -352,11 +352,8 @@ func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 	c.Env = append(c.Env, "SARA_REDIS_URL="+server.URL())
 	log := service.OpenLogs(c.Said, settings.Log{LogLevel: settings.Level{Level: slog.LevelError}})
 	client := server.Client()
-	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger,
+	shared := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger,
 		Registry: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer shared.Close()
 	plan := policy.Plan{SearchConsoleCallsPerDay: 250, LiveCallsPerMinutePerProperty: 225}
 	if refusal := shared.ChargeLiveCalls(account.ID, property.ID, 225, plan); refusal != nil {

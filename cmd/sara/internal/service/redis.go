@@ -55,13 +55,10 @@ func openRedisBudgets(ctx context.Context, c BudgetConfig) (Budgets, error) {
 	if err != nil {
 		return Budgets{}, errors.Join(err, clients.close())
 	}
-	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{
+	shared := policy.NewRedisBudget(policy.RedisBudgetConfig{
 		Client: clients.counters, Replicas: c.Replicas, Now: c.Now, Log: c.Log, Registry: c.Registry, Store: c.Store,
 		Relieve: func(ctx context.Context) { _ = rows.Relieve(ctx) }, // if it fails, the budgets notice
 	})
-	if err != nil {
-		return Budgets{}, errors.Join(err, clients.close())
-	}
 	if err := shared.Load(ctx); err != nil {
 		c.Log.WarnContext(ctx, "if Redis goes down, this replica's share ignores what was admitted before it started", slog.Any("error", err))
 	}
