@@ -37,16 +37,20 @@ func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	world := newHistoryWorld(t)
+	seeds := []uint64{1795835654385247529} // failed once: Redis lost the share of a replica that another had brought
 	for n := range histories {
-		h := world.begin(t, seed+uint64(n))
+		seeds = append(seeds, seed+uint64(n))
+	}
+	world := newHistoryWorld(t)
+	for _, seed := range seeds {
+		h := world.begin(t, seed)
 		h.startReplicas(1 + h.random.IntN(4))
 		for range 20 + h.random.IntN(60) {
 			h.step()
 		}
 		h.end()
 		if t.Failed() {
-			t.Fatalf("to repeat this history: SEED=%d; it was\n%s", seed+uint64(n), strings.Join(h.events, "\n"))
+			t.Fatalf("to repeat this history: SEED=%d; it was\n%s", seed, strings.Join(h.events, "\n"))
 		}
 	}
 }

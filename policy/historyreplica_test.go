@@ -136,18 +136,22 @@ type crashableStore struct {
 
 var errCrashed = errors.New("the replica has crashed")
 
-func (s *crashableStore) SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) error {
+func (s *crashableStore) SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) (added []ReplicaUsage, err error) {
 	if s.crashed {
-		return errCrashed
+		return nil, errCrashed
 	}
 	return s.fakeReplicaStore.SaveReplicaUsage(ctx, usage)
 }
 
-func (s *fakeReplicaStore) SaveReplicaUsage(_ context.Context, usage []ReplicaUsage) error {
+func (s *fakeReplicaStore) SaveReplicaUsage(_ context.Context, usage []ReplicaUsage) (added []ReplicaUsage, err error) {
 	for _, u := range usage {
-		s.stored[u.Replica+u.Used.AccountID] = u
+		key := u.Replica + u.Used.AccountID
+		if _, ok := s.stored[key]; !ok {
+			added = append(added, u)
+		}
+		s.stored[key] = u
 	}
-	return nil
+	return added, nil
 }
 
 func (s *fakeReplicaStore) ReplicaUsage(_ context.Context, day int64) (usage []ReplicaUsage, err error) {

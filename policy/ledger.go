@@ -12,7 +12,7 @@ import (
 // difference, and no request counts twice, whichever copy of its data Redis came back with. The first to do so also raises the
 // sum to what it has seen of it (seen), which stands for the requests of the others until they restore them, and for those of
 // replicas that have ended until the window ends. What a replica admitted while Redis was away (used without synced) is always
-// added, since seen cannot include it.
+// added, since what others have seen cannot include it, unless one of them has brought it to Redis (brought; see shares.go).
 
 // windowShift places the number of a day or an hour above a count, so that counts of later windows compare as greater. Counts
 // stay below it, because limits do.
@@ -133,6 +133,19 @@ func (a *account) see(total Usage) {
 	a.seen.InHour = max(a.seen.InHour, total.RequestsThisHour)
 	a.seen.InDay = max(a.seen.InDay, total.RequestsToday)
 	a.seen.Calls = max(total.CallsToday, a.synced.Calls) // without what Redis has lost
+}
+
+// brought records that another replica has brought to Redis what this one had used: others may have seen it there.
+func (b *MemoryBudget) brought(used UsageCount) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(used.AccountID, now)
+	a.synced.advanceTo(hour(a.used.Hour))
+	before := a.synced
+	a.synced.raise(used)
+	a.seen.add(a.synced.minus(before))
+	a.leased.lower(a.used.minus(a.synced))
 }
 
 // A ledgerEntry is what Redis needs to restore the counts of one account.

@@ -75,6 +75,9 @@ func (b *RedisBudget) check(ctx context.Context) {
 	if b.sinceFull++; lost || b.sinceFull >= fullSyncTicks {
 		b.fullSync = true
 	}
+	if err == nil {
+		b.noticeBrought(ctx)
+	}
 	if err != nil || b.sync(ctx, b.fullSync) != nil || b.adopt(ctx) != nil {
 		b.rejoining = 0
 		return

@@ -21,8 +21,8 @@ type ReplicaUsage struct {
 
 // A ReplicaStore keeps what replicas have admitted without Redis, so that a restart does not grant their shares once more.
 type ReplicaStore interface {
-	// SaveReplicaUsage replaces the stored usage of these replicas and accounts.
-	SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) error
+	// SaveReplicaUsage replaces the stored usage of these replicas and accounts. It returns the part of usage that replaced nothing.
+	SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) (added []ReplicaUsage, err error)
 	// ReplicaUsage returns the stored usage of all replicas on a UTC day, numbered since 1970.
 	ReplicaUsage(ctx context.Context, day int64) ([]ReplicaUsage, error)
 	// DeleteReplicaUsage deletes usage that has not changed since it was read, and all usage of days before a day.
@@ -33,9 +33,9 @@ type ReplicaStore interface {
 type shares struct {
 	store   ReplicaStore // nil: none
 	log     *slog.Logger
-	saved   map[string]UsageCount // by account: used, as stored
-	pending bool                  // the store may have usage that Redis lacks
-	failing bool                  // the store; logged once
+	saved   map[string]ReplicaUsage // by account: of this replica, as stored, unless another replica has brought it to Redis
+	pending bool                    // the store may have usage that Redis lacks
+	failing bool                    // the store; logged once
 
 	mu     sync.Mutex            // guards loaded, which Load sets
 	loaded map[string]UsageCount // by account: what others had admitted without Redis, which seen includes until Redis is back
@@ -61,20 +61,26 @@ func (s *shares) report(err error) {
 	s.failing = err != nil
 }
 
-// save stores what this replica has counted today and has changed since the last time: first what Redis lacks, then the rest,
-// which Redis may have lost when it comes back; no more than most accounts.
+// save stores what this replica has counted today and has changed since the last time, of no more than most accounts.
 func (b *RedisBudget) save(ctx context.Context, most int) {
-	s := b.shares
-	if s.store == nil {
+	if b.shares.store == nil {
 		return
 	}
+	if brought := b.store(ctx, b.unsaved(most)); brought {
+		b.store(ctx, b.unsaved(most))
+	}
+}
+
+// unsaved returns what is not stored: first what Redis lacks, then the rest, which Redis may have lost when it comes back.
+func (b *RedisBudget) unsaved(most int) []ReplicaUsage {
+	s := b.shares
 	var first, rest []ReplicaUsage
 	for _, e := range b.fallback.ledger() {
 		id := e.used.AccountID
-		if s.saved[id] == e.used || e.used.InDay == 0 && e.used.charged() == 0 {
+		u := e.stored(b.replica)
+		if saved := s.saved[id]; saved.Used == u.Used && saved.Local == u.Local || u.Used.InDay == 0 && u.Used.charged() == 0 {
 			continue
 		}
-		u := e.stored(b.replica)
 		u.Seen = u.Seen.minus(s.loadedOf(id))
 		if e.isSynced() {
 			rest = append(rest, u)
@@ -83,21 +89,34 @@ func (b *RedisBudget) save(ctx context.Context, most int) {
 		}
 	}
 	usage := slices.Concat(first, rest)
-	usage = usage[:min(len(usage), most)]
+	return usage[:min(len(usage), most)]
+}
+
+// store stores usage of this replica. It reports whether others had brought to Redis what was stored before: then this is no longer
+// local, and has to be stored once more.
+func (b *RedisBudget) store(ctx context.Context, usage []ReplicaUsage) (brought bool) {
 	if len(usage) == 0 {
-		return
+		return false
 	}
+	s := b.shares
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	err := s.store.SaveReplicaUsage(ctx, usage)
+	added, err := s.store.SaveReplicaUsage(ctx, usage)
 	s.report(err)
 	if err != nil {
-		return
+		return false
 	}
 	s.pending = true
-	for _, u := range usage {
-		s.saved[u.Used.AccountID] = u.Used
+	for _, u := range added {
+		if before, ok := s.saved[u.Used.AccountID]; ok {
+			b.fallback.brought(before.Used)
+			brought = true
+		}
 	}
+	for _, u := range usage {
+		s.saved[u.Used.AccountID] = u
+	}
+	return brought
 }
 
 // stored returns the entry as a ReplicaStore keeps it.
@@ -156,18 +175,52 @@ func (b *MemoryBudget) know(total UsageCount) {
 	b.account(total.AccountID, now).seen.raise(total)
 }
 
-// adopt brings to Redis what replicas have stored while it was away, those that have ended included, and deletes it.
+// stored returns what replicas have stored on a day.
+func (b *RedisBudget) stored(ctx context.Context, day int64) ([]ReplicaUsage, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	usage, err := b.shares.store.ReplicaUsage(ctx, day)
+	if err != nil {
+		b.shares.report(err)
+	}
+	return usage, err
+}
+
+// noticeBrought notices what others have brought to Redis of what this replica has stored: the store does not have it any more. A store
+// that fails is not asked: sync must not wait for it.
+func (b *RedisBudget) noticeBrought(ctx context.Context) {
+	s := b.shares
+	if len(s.saved) == 0 || s.failing {
+		return
+	}
+	day := hourOf(b.clock.time()).day()
+	usage, err := b.stored(ctx, day)
+	if err != nil {
+		return
+	}
+	remaining := map[string]bool{}
+	for _, u := range usage {
+		if u.Replica == b.replica {
+			remaining[u.Used.AccountID] = true
+		}
+	}
+	for id, saved := range s.saved {
+		if saved.Used.Day == day && !remaining[id] {
+			b.fallback.brought(saved.Used)
+		}
+	}
+}
+
+// adopt brings to Redis what replicas have stored while it was away, those that have ended included, and deletes it. A replica that is
+// still cut off finds that out from the store, see noticeBrought.
 func (b *RedisBudget) adopt(ctx context.Context) error {
 	s := b.shares
 	if s.store == nil || !s.pending {
 		return nil
 	}
 	day := hourOf(b.clock.time()).day()
-	reading, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	usage, err := s.store.ReplicaUsage(reading, day)
+	usage, err := b.stored(ctx, day)
 	if err != nil {
-		s.report(err)
 		return nil // the store is away: nothing is lost if it comes back today
 	}
 	for _, u := range usage {

@@ -29,11 +29,14 @@ func scanReplicaUsage(row scanner, u *policy.ReplicaUsage) error {
 }
 
 // SaveReplicaUsage implements policy.ReplicaStore.
-func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsage) error {
-	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsage) (added []policy.ReplicaUsage, err error) {
+	err = s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, u := range usage {
-			_, err := tx.ExecContext(ctx, deleteReplicaUsage, u.Replica, u.Used.AccountID)
+			replaced, err := affected(ctx, tx, deleteReplicaUsage, u.Replica, u.Used.AccountID)
 			if err == nil {
+				if replaced == 0 {
+					added = append(added, u)
+				}
 				_, err = tx.ExecContext(ctx, insertReplicaUsage, u.Replica, u.Used.AccountID, u.Used.Hour, u.Used.Day, u.Used.InHour,
 					u.Used.InDay, u.Used.Calls, u.Used.Returned, u.Local.InHour, u.Local.InDay, u.Local.Calls, u.Local.Returned,
 					u.Seen.InHour, u.Seen.InDay, u.Seen.Calls, u.PerHour, u.PerDay, u.CallsPerDay)
@@ -44,6 +47,7 @@ func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsag
 		}
 		return nil
 	})
+	return added, err
 }
 
 // ReplicaUsage implements policy.ReplicaStore.

@@ -75,8 +75,8 @@ func (f *fixture) use(account string, n int) {
 	f.t.Helper()
 	count := policy.UsageCount{AccountID: account, Hour: 500_001, Day: 20_833, InHour: n, InDay: n}
 	wantNil(f.t, f.SaveUsage(f.ctx, []policy.UsageCount{count}))
-	wantNil(f.t, f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{{Replica: "r1", Used: count, Local: count, Seen: count},
-		{Replica: "r2", Used: count, Local: count, Seen: count}}))
+	wantNil(f.t, only(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{{Replica: "r1", Used: count, Local: count, Seen: count},
+		{Replica: "r2", Used: count, Local: count, Seen: count}})))
 }
 
 // owned returns the rows of all tables that belong to a customer, with the number of a property replaced by its ID.
