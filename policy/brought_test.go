@@ -65,3 +65,35 @@ func (h *history) admitAs(r *historyReplica, n int) {
 		day.admitted++
 	}
 }
+
+// What another replica has brought, and Redis has lost, is stored once more when the replica ends: no other knows of its calls.
+func TestShareThatWasBroughtAndLostOutlivesItsReplica(t *testing.T) {
+	t.Parallel()
+	world := newHistoryWorld(t)
+	h := world.begin(t, 0)
+	h.startReplicas(2)
+	brings, isCut := h.replicas[0], h.replicas[1]
+	isCut.cut.Store(true)
+	h.admitAs(isCut, 3)
+	if refusal := isCut.ChargeLiveCalls("account0", "property", 2, h.plan); refusal != nil {
+		t.Fatalf("refused: %+v", refusal)
+	}
+	_, _, calls := h.windows("account0")
+	calls.admitted += 2
+	isCut.check(t.Context())
+	brings.redisDown(errRedisDown)
+	for range rejoinTicks {
+		brings.check(t.Context())
+	}
+	if usage := brings.Usage("account0"); usage.RequestsToday != 3 || usage.CallsToday != 2 {
+		t.Fatalf("%+v, want 3 requests and 2 calls: the share of the other replica is not brought to Redis", usage)
+	}
+	h.must(world.control.Del(t.Context(), accountKey("account0")).Err())
+	isCut.Close()
+	h.replicas = h.replicas[:1]
+	h.start(false)
+	h.check()
+	for _, r := range h.replicas {
+		r.Close()
+	}
+}

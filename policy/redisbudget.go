@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,14 +148,14 @@ func (b *RedisBudget) Close() {
 	b.done.Wait()
 	b.batcher.close()
 	if b.degraded.Load() {
-		b.save(context.Background(), math.MaxInt)
+		b.saveLast()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
 	if err := errors.Join(b.sync(ctx, false), b.members.leave(ctx, b.config.Client, b.replica)); err != nil {
 		b.config.Log.Warn("budgets: the last counts did not reach Redis", slog.Any("error", err))
-		b.save(context.Background(), math.MaxInt)
+		b.saveLast()
 	}
 }
 

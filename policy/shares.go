@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -68,6 +70,16 @@ func (b *RedisBudget) save(ctx context.Context, most int) {
 	}
 	if brought := b.store(ctx, b.unsaved(most)); brought {
 		b.store(ctx, b.unsaved(most))
+	}
+}
+
+// saveLast saves what has changed, and then once more what others have brought to Redis since it was saved: Redis may have lost it, and only
+// this replica knows.
+func (b *RedisBudget) saveLast() {
+	ctx := context.Background() // store bounds each access
+	b.save(ctx, math.MaxInt)
+	if b.store(ctx, slices.Collect(maps.Values(b.shares.saved))) {
+		b.save(ctx, math.MaxInt)
 	}
 }
 
