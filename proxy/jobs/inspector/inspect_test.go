@@ -111,6 +111,30 @@ func TestMaxAndPlanBoundARun(t *testing.T) {
 	equal(t, "calls", len(w.inspectedURLs()), 0)
 }
 
+func TestPlannedAreTheURLsOfTheLastDiscoveryThatAreDue(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 10)...)
+	plan := func(when string, opts Options, want map[string]int, change func(*Property)) {
+		t.Helper()
+		p := w.property("shop")
+		change(&p)
+		value(w.inspector().Inspect(t.Context(), []Property{p}, opts))(t)
+		equal(t, when, w.planned, want)
+	}
+	shop, unchanged := w.ids["shop"], func(*Property) {}
+	plan("without a discovery", Options{}, map[string]int{shop: 0}, unchanged)
+	plan("inspected today", Options{}, map[string]int{shop: 0}, unchanged)
+	w.passDay()
+	plan("archived", Options{}, map[string]int{}, func(p *Property) { p.Archived = true })
+	plan("without a plan", Options{}, map[string]int{}, func(p *Property) { p.MaxURLs = 0 })
+	plan("bounded", Options{Max: new(4)}, map[string]int{shop: 4}, unchanged)
+	plan("bounded by more", Options{Max: new(40)}, map[string]int{shop: 10}, unchanged)
+	w.passDay()
+	plan("with a plan for one URL", Options{}, map[string]int{shop: 10}, func(p *Property) { p.MaxURLs = 1 })
+	w.passDay()
+	plan("after that", Options{}, map[string]int{shop: 1}, unchanged)
+}
+
 func TestResultExplainsWhyURLsAreLeft(t *testing.T) {
 	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 10)...)
@@ -139,6 +163,7 @@ func TestResultExplainsWhyURLsAreLeft(t *testing.T) {
 	if r = w.inspect("shop", Options{}); r.Inspected != 0 || r.Left != 10 || r.Err != nil || !errors.Is(r.Why, errDayUsedUp) {
 		t.Errorf("used up by those that are rejected: %+v", r)
 	}
+	equal(t, "days of the trend, one without a result", len(w.summary("shop").Trend), 3)
 	w.passDay()
 	w.fails, w.perDay = nil, 100
 	if r = w.inspect("shop", Options{}); r.Left != 0 || r.Err != nil || r.Why != nil {
@@ -171,6 +196,19 @@ func TestInspectionsAreInParallelOnceOneIsAnswered(t *testing.T) {
 		equal(t, "inspected", r.Inspected, 1+2*parallel)
 		equal(t, "began", began, map[time.Duration]int{0: 1, time.Minute: parallel, 2 * time.Minute: parallel})
 	})
+}
+
+func TestPropertiesAreInParallel(t *testing.T) {
+	for parallel, want := range map[int]time.Duration{1: 2 * time.Hour, 2: time.Hour} {
+		inBubble(t, []string{"shop", "blog"}, func(t *testing.T, w *fakeUpstream) {
+			w.serve(shopMap, urls("shop", 1)...)
+			w.serve("https://blog.example/sitemap.xml", urls("blog", 1)...)
+			w.during = func(ctx context.Context, _ string) { _ = schedule.Sleep(ctx, time.Hour) }
+			began := time.Now()
+			value(w.inspector(func(c *Config) { c.Parallel = parallel }).Inspect(t.Context(), w.properties("shop", "blog"), Options{}))(t)
+			equal(t, fmt.Sprint(parallel, " at a time"), time.Since(began).Truncate(time.Hour), want)
+		})
+	}
 }
 
 // The quota of a call in flight is spent, so an interrupted run waits for its answer, up to callGrace.
@@ -284,6 +322,9 @@ func TestStagedURLsAreNotInspectedAgain(t *testing.T) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	equal(t, "published by a run that was interrupted", len(w.results("shop")), 0)
+	if slices.ContainsFunc(w.events, func(event string) bool { return strings.HasPrefix(event, "ended") }) {
+		t.Error("a run that was interrupted ends a property")
+	}
 	w.during = func(context.Context, string) {
 		if len(w.results("shop")) < 6 {
 			t.Error("staged results are not published before the next inspections")
@@ -351,6 +392,7 @@ func TestInspectWaitsForLeaseOfDeadProcessToExpire(t *testing.T) {
 		if waited := time.Since(began); waited < schedule.LeaseTTL || waited > DefaultWait+5*time.Second {
 			t.Errorf("waited %v", waited)
 		}
+		equal(t, "pauses", slices.DeleteFunc(w.events, func(event string) bool { return event != "paused" }), []string{"paused"})
 	})
 }
 
@@ -430,7 +472,8 @@ func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 			properties[2].ConnectionID = "another"
 			results := value(w.inspector(func(c *Config) { c.Parallel = 1 }).Inspect(t.Context(), properties, Options{}))(t)
 			for i, r := range results {
-				if lost := i < 2; lost != errors.Is(r.Err, errDown) || !lost && r.Inspected != 5 {
+				lost := i < 2
+				if lost != errors.Is(r.Err, errDown) || lost && strings.Count(r.Err.Error(), errDown.Error()) != 1 || !lost && r.Inspected != 5 {
 					t.Errorf("%s: %+v", names[i], r)
 				}
 			}

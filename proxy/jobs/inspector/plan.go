@@ -10,8 +10,8 @@ import (
 	"sara/translate"
 )
 
-// plan returns the URLs that are due on an upstream day, by priority: first those that were never inspected, by clicks
-// descending; then the others by age, weighted with the clicks. day returns the upstream's day of an instant.
+// plan returns the URLs that are due on an upstream day, by priority: first those that were never inspected, then the others by age,
+// weighted with the clicks. Among equals, those with more clicks are first. day returns the upstream's day of an instant.
 //
 // Ages are whole days, so that a run that continues another one uses the same order.
 func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) translate.Date) []sqlstore.TrackedURL {
@@ -28,13 +28,7 @@ func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) 
 		}
 	}
 	slices.SortFunc(due, func(a, b candidate) int {
-		if order := cmp.Compare(b.priority, a.priority); order != 0 {
-			return order
-		}
-		if a.InspectedAt == nil && a.Clicks != b.Clicks {
-			return cmp.Compare(b.Clicks, a.Clicks)
-		}
-		return cmp.Compare(a.URL, b.URL)
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.URL, b.URL))
 	})
 	planned := make([]sqlstore.TrackedURL, len(due))
 	for i, c := range due {

@@ -27,13 +27,13 @@ func TestPlan(t *testing.T) {
 		"empty":                               {nil, []string{}},
 		"those of today are done":             {[]sqlstore.TrackedURL{url("a", 9, 0), url("b", 0, 1)}, []string{"b"}},
 		"a clock that was ahead":              {[]sqlstore.TrackedURL{url("a", 9, -1)}, []string{}},
-		"a clock that was far ahead":          {[]sqlstore.TrackedURL{url("a", 9, -30), url("b", 9, 2)}, []string{"b", "a"}},
+		"a clock that was far ahead":          {[]sqlstore.TrackedURL{url("a", 9, -30), url("c", 9, -2), url("b", 9, 2)}, []string{"b", "a", "c"}},
 		"never inspected before all":          {[]sqlstore.TrackedURL{url("a", 1_000_000, 300), url("b", 0)}, []string{"b", "a"}},
 		"never inspected by clicks, then URL": {[]sqlstore.TrackedURL{url("c", 1), url("a", 1), url("b", 2)}, []string{"b", "a", "c"}},
 		"the stalest first":                   {[]sqlstore.TrackedURL{url("a", 5, 2), url("b", 5, 3)}, []string{"b", "a"}},
 		"clicks add weight":                   {[]sqlstore.TrackedURL{url("a", 0, 3), url("b", 15, 1)}, []string{"b", "a"}},
 		"age adds weight":                     {[]sqlstore.TrackedURL{url("a", 0, 6), url("b", 15, 1)}, []string{"a", "b"}},
-		"ties by URL":                         {[]sqlstore.TrackedURL{url("b", 1, 2), url("c", 0, 4), url("a", 1, 2)}, []string{"a", "b", "c"}},
+		"ties by clicks, then URL":            {[]sqlstore.TrackedURL{url("c", 1, 2), url("a", 0, 4), url("b", 1, 2)}, []string{"b", "c", "a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := []string{}

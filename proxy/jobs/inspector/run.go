@@ -190,7 +190,7 @@ func (r *run) refresh(ctx context.Context, t *task) (complete bool, err error) {
 		}
 	}
 	discoverErr := r.discover(ctx, t, tracked)
-	if schedule.IsConnectionLost(discoverErr) || context.Cause(ctx) != nil {
+	if schedule.IsConnectionLost(discoverErr) {
 		return false, discoverErr
 	}
 	if tracked, err = r.config.Store.TrackedURLs(ctx, t.Property.PropertyID); err != nil {
@@ -198,9 +198,6 @@ func (r *run) refresh(ctx context.Context, t *task) (complete bool, err error) {
 	}
 	due := plan(tracked, r.calendar.Day(t.began), r.calendar.Day)
 	complete, err = r.inspectAll(ctx, t, tracked, due)
-	if context.Cause(ctx) != nil {
-		return false, context.Cause(ctx)
-	}
 	complete = complete && discoverErr == nil
 	// Even without new results: the trend has an entry for every day.
 	unchanged := complete && (t.state.RefreshedAt != nil || len(tracked) == 0)

@@ -48,6 +48,7 @@ type fakeUpstream struct {
 	took       func() (granted bool, wait time.Duration, err error) // replaces perDay unless nil
 	made       []call
 	events     []string
+	planned    map[string]int // by property
 }
 
 type file struct {
@@ -307,8 +308,10 @@ func (w *fakeUpstream) Advanced(_ upstream.Target, url string) { w.record("inspe
 // Noticed implements schedule.Progress.
 func (w *fakeUpstream) Noticed(_ upstream.Target, notice fmt.Stringer) { w.record("%+v", notice) }
 
+// Planned implements schedule.Progress.
+func (w *fakeUpstream) Planned(urls map[string]int) { w.planned = urls }
+
 // Paused implements schedule.Progress.
-func (w *fakeUpstream) Planned(map[string]int)                   {}
 func (w *fakeUpstream) Paused(upstream.Target, time.Time, error) { w.record("paused") }
 
 // Ended implements schedule.Progress.
