@@ -50,17 +50,13 @@ func (patientHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// extended returns a context that lasts longer than ctx, if that ended at its deadline and this process was late to notice.
+// extended returns a context that lasts for as much longer than ctx as this process was late to notice that it ended at its deadline.
 func extended(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ctx, func() {}
 	}
-	late := Late(deadline, time.Now())
-	if late == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), late)
+	return context.WithTimeout(context.WithoutCancel(ctx), Late(deadline, time.Now()))
 }
 
 // patient makes the connections of a dialer patient.

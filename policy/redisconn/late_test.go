@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -135,6 +136,62 @@ func TestLateWriterWritesTheRest(t *testing.T) {
 	})
 }
 
+// A silentConn fails each read and write, and has the deadlines that were set last.
+type silentConn struct {
+	net.Conn
+	err         error
+	read, write time.Time
+}
+
+func (c *silentConn) Read([]byte) (int, error)  { return 0, c.err }
+func (c *silentConn) Write([]byte) (int, error) { return 0, c.err }
+func (c *silentConn) SetReadDeadline(t time.Time) error {
+	c.read = t
+	return nil
+}
+
+func (c *silentConn) SetWriteDeadline(t time.Time) error {
+	c.write = t
+	return nil
+}
+
+func (c *silentConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// A connection waits longer by what its user was late, but by a millisecond at least. After any other error, it does not.
+func TestDeadlineOfConnectionIsExtendedByLateness(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(net.Conn, time.Time) error{
+		"both": net.Conn.SetDeadline,
+		"each": func(c net.Conn, t time.Time) error { return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t)) },
+	} {
+		for _, test := range []struct {
+			late time.Duration
+			err  error
+			want time.Duration // from now
+		}{
+			{0, os.ErrDeadlineExceeded, time.Millisecond}, {tolerated - 1, os.ErrDeadlineExceeded, time.Millisecond},
+			{tolerated, os.ErrDeadlineExceeded, tolerated}, {time.Hour, os.ErrDeadlineExceeded, StepTimeout},
+			{time.Hour, io.EOF, -time.Hour},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				silent := &silentConn{err: test.err}
+				c := &patientConn{Conn: silent}
+				if err := set(c, time.Now().Add(-test.late)); err != nil {
+					t.Fatal(err)
+				}
+				_, readErr := c.Read(make([]byte, 1))
+				_, writeErr := io.WriteString(c, "a")
+				if read, write := time.Until(silent.read), time.Until(silent.write); read != test.want || write != test.want ||
+					!errors.Is(readErr, test.err) || !errors.Is(writeErr, test.err) {
+					t.Errorf("%s, %+v: waits for %v and %v, then %v and %v", name, test, read, write, readErr, writeErr)
+				}
+			})
+		}
+	}
+}
+
 // A halfWriter writes half of what it gets first, until its deadline.
 type halfWriter struct {
 	net.Conn
@@ -213,6 +270,8 @@ func TestLateCommandIsSent(t *testing.T) {
 	}
 	left, leave := context.WithCancel(t.Context())
 	leave()
+	left, end := context.WithDeadline(left, time.Now().Add(-time.Minute))
+	defer end()
 	if err := client.Ping(left).Err(); !errors.Is(err, context.Canceled) {
 		t.Errorf("of a caller that has left: %v", err)
 	}

@@ -1,10 +1,17 @@
 package redisconn_test
 
 import (
+	"errors"
+	"reflect"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"sara/policy/redisconn"
+	"sara/policy/redistest"
 )
 
 func TestOpenRejectsMalformedURLsWithoutQuotingThem(t *testing.T) {
@@ -63,6 +70,75 @@ func TestAddressHidesSecrets(t *testing.T) {
 		}
 		if err := client.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Each client bounds each step, retries nothing, and sends nothing on connecting that an access control list would have to permit.
+func TestClientsOfEveryKindHaveTheSameOptions(t *testing.T) {
+	const step = 7 * time.Second
+	for _, test := range []struct {
+		url  string
+		dial time.Duration
+	}{
+		{"redis://127.0.0.1:1", step},
+		{"redis://127.0.0.1:1?addr=127.0.0.1:1", step},
+		{"redis://127.0.0.1:1?master_name=m", 5 * step}, // which dials the sentinels, too
+	} {
+		client, err := redisconn.Open(test.url, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := reflect.Indirect(reflect.ValueOf(client).MethodByName("Options").Call(nil)[0])
+		for name, want := range map[string]any{
+			"DialTimeout": test.dial, "ReadTimeout": step, "WriteTimeout": step, "PoolTimeout": step, "ContextTimeoutEnabled": true,
+			"DialerRetries": 1, "DisableIdentity": true,
+		} {
+			if got := options.FieldByName(name).Interface(); got != want {
+				t.Errorf("%s: %s is %v, want %v", test.url, name, got, want)
+			}
+		}
+		if retries := options.FieldByName("MaxRetries").Int(); retries > 0 {
+			t.Errorf("%s: %d retries", test.url, retries)
+		}
+		notifications, _ := options.FieldByName("MaintNotificationsConfig").Interface().(*maintnotifications.Config)
+		if notifications != nil && notifications.Mode != maintnotifications.ModeDisabled {
+			t.Errorf("%s: %s notifications of maintenance", test.url, notifications.Mode)
+		}
+		if err := client.Ping(t.Context()).Err(); !strings.Contains(test.url, "master_name") && !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s, where no server listens: %v", test.url, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The commands of a pipeline fail one by one, unless the server refuses all of them.
+func TestExec(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t, "--requirepass", "secret")
+	for name, test := range map[string]struct {
+		password string
+		failed   []bool
+	}{
+		"a wrong command":  {"secret", []bool{false, true, false}},
+		"a wrong password": {"wrong", []bool{true, true, true}},
+	} {
+		client, err := redisconn.Open("redis://:"+test.password+"@"+server.Addr(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = client.Close() }()
+		pipe := client.Pipeline()
+		commands := []interface{ Err() error }{
+			pipe.Set(t.Context(), "k", "text", 0), pipe.Incr(t.Context(), "k"), pipe.Get(t.Context(), "k"),
+		}
+		redisconn.Exec(t.Context(), pipe)
+		for i, c := range commands {
+			if failed := c.Err() != nil; failed != test.failed[i] {
+				t.Errorf("%s: command %d: %v", name, i, c.Err())
+			}
 		}
 	}
 }
