@@ -459,7 +459,9 @@ func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 			w := newUpstream(t, nil, names...)
 			for _, name := range names {
 				w.serve("https://"+name+".example/sitemap.xml", urls(name, 5)...)
+				w.inspect(name, Options{})
 			}
+			w.passDay()
 			calls := 0
 			lose(w, func(target upstream.Target) error {
 				if target.ConnectionID == "google" {
@@ -475,6 +477,9 @@ func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 				lost := i < 2
 				if lost != errors.Is(r.Err, errDown) || lost && strings.Count(r.Err.Error(), errDown.Error()) != 1 || !lost && r.Inspected != 5 {
 					t.Errorf("%s: %+v", names[i], r)
+				}
+				if at := w.summary(names[i]).State.InspectedAt; lost == at.Equal(w.now()) {
+					t.Errorf("%s: the day counts as inspected at %s", names[i], at)
 				}
 			}
 			equal(t, "calls through the revoked connection", calls, 1)
