@@ -12,7 +12,7 @@ type once struct{ redis.Cmder }
 // NoRetry implements the interface that go-redis checks.
 func (once) NoRetry() bool { return true }
 
-// firstKey is the position of the first key in EVAL and EVALSHA.
+// firstKey is the position of the first key in EVAL and EVALSHA. A cluster client that is not told it formats an argument to find it.
 const firstKey = 3
 
 // Once marks an EVAL or EVALSHA as not idempotent, to be sent at most once. Without it, a cluster client resends a command whose
