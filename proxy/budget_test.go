@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sara/policy"
+	"sara/proxy/openapi"
 )
 
 // limited is a plan table with generous limits, except those that the test lowers for the pro plan.
@@ -67,7 +68,7 @@ func TestUncoveredAnswers429RateLimited(t *testing.T) {
 		code                    string
 	}{
 		{"an unknown path", "pro", http.MethodGet, "/v1/nothing", 20, http.StatusNotFound, policy.CodeNotFound},
-		{"a wrong method", "pro", http.MethodPost, "/v1/me", 20, http.StatusMethodNotAllowed, codeMethodNotAllowed},
+		{"a wrong method", "pro", http.MethodPost, "/v1/me", 20, http.StatusMethodNotAllowed, openapi.CodeMethodNotAllowed},
 		{"a missing scope", "properties_only", http.MethodGet, "/v1/properties/main/summary", 60, http.StatusForbidden, policy.CodeScope},
 		{"a plan without access, which names no minute", "trial", http.MethodGet, "/v1/me", 60, http.StatusForbidden, policy.CodeNoAccess},
 		{"a plan that ended", "lapsed", http.MethodGet, "/v1/me", 20, http.StatusForbidden, policy.CodeNoAccess},

@@ -52,7 +52,7 @@ type call struct {
 // handle returns the handler of a route.
 func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
-		r.series, r.table = s.telemetry.metrics.successSeriesOf(r.Operation), tableOf(r)
+		r.series = s.telemetry.metrics.successSeriesOf(r.Operation)
 	}
 	return func(http *fasthttp.RequestCtx) { s.run(s.newCall(r, http)) }
 }

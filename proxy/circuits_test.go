@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/proxy/openapi"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -34,7 +35,7 @@ func TestSummary200AnotherTenantsPropertyFails(t *testing.T) {
 			refused := func() {
 				t.Helper()
 				r := w.get(c.broken.key, w.path(c.broken.property, "/queries"))
-				r.want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+				r.want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 				if wait := r.header.Get("Retry-After"); wait != "15" {
 					t.Errorf("Retry-After is %s", wait)
 				}
@@ -69,13 +70,13 @@ func TestSummary503UpstreamDown(t *testing.T) {
 	w.outOf(http.StatusServiceUnavailable, "")
 	for range 5 {
 		for property, key := range keys {
-			w.get(key, w.path(property, "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+			w.get(key, w.path(property, "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 		}
 	}
 	keys["large"], keys["empty"] = "pro", "agency" // not asked about before
 	if calls := w.calls(func() {
 		for property, key := range keys {
-			w.get(key, w.path(property, "/pages")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+			w.get(key, w.path(property, "/pages")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 		}
 	}); calls != 0 {
 		t.Errorf("%d calls while the circuit of the upstream is open", calls)

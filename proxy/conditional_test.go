@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"sara/proxy/openapi"
 )
 
 // A client that has the answer gets a 304 without a body; it counts as a request.
@@ -50,7 +52,7 @@ func TestQueries200Compressed(t *testing.T) {
 	}{
 		{long, "gzip", true}, {long, "br, GZIP;q=0.5", true}, {long, "*", true}, {long, "x-gzip", true}, {long, "*;q=0, gzip", true},
 		{long, "identity", false}, {long, "gzip;q=0", false}, {long, "gzip; q=0.000, *", false}, {long, "br, zstd", false}, {long, "*;q=0", false},
-		{short, "gzip", false}, {pathOpenAPI, "gzip", true},
+		{short, "gzip", false}, {openapi.Path, "gzip", true},
 	} {
 		r, body := w.raw(c.path, "Accept-Encoding", c.accept)
 		if compressed := r.Header.Get("Content-Encoding") == "gzip"; compressed != c.compressed {

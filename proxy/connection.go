@@ -11,6 +11,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/connections"
+	"sara/proxy/openapi"
 )
 
 // A connection is a client's connection, with what a request on it leaves for the next. It carries one at a time, so that it needs no lock.
@@ -98,7 +99,7 @@ const refusalRetry = 2 * time.Second
 func (s *Server) refusalOfConnection(id string) []byte {
 	http := new(fasthttp.RequestCtx)
 	c := &call{id: id, route: &route{Path: "refused"}, started: s.now(), http: http}
-	s.errors.send(c, &apiError{code: codeServiceUnavailable, retryAfter: refusalRetry,
+	s.errors.send(c, &apiError{code: openapi.CodeServiceUnavailable, retryAfter: refusalRetry,
 		message: "too many connections are open: close those that are idle, or use fewer"})
 	http.Response.SetConnectionClose()
 	http.Response.Header.SetServer(serverName)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sara/proxy/openapi"
 )
 
 func TestConnectionLimitFollowsMemoryAndOpenFiles(t *testing.T) {
@@ -75,7 +77,7 @@ func (w *world) wantRefused(t *testing.T, c *rawConn) (id string) {
 	if !there {
 		t.Fatal("a connection that is refused gets no answer")
 	}
-	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	r.want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 	w.wantHeaders(t, r)
 	if r.header.Get("Retry-After") != "2" {
 		t.Errorf("headers %v", r.header)

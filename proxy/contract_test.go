@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sara/proxy/media"
+	"sara/proxy/openapi"
 )
 
 // A contract validates answers against the OpenAPI document, more strictly than the document: a member that it does not name
@@ -25,11 +26,11 @@ type contract struct {
 		Get struct{ Responses map[string]described }
 	}
 	Components struct {
-		Schemas   map[string]schema
+		Schemas   map[string]map[string]any
 		Responses map[string]described
 		Headers   map[string]struct {
 			Required bool
-			Schema   schema
+			Schema   map[string]any
 		}
 	}
 
@@ -42,11 +43,11 @@ type described struct {
 	Headers map[string]struct {
 		Ref string `json:"$ref"`
 	}
-	Content map[string]struct{ Schema schema }
+	Content map[string]struct{ Schema map[string]any }
 }
 
 func newContract() (*contract, error) {
-	document, err := OpenAPI("http://api.example.com")
+	document, err := openapi.Document("http://api.example.com")
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (c *contract) template(path string) (template string, ok bool) {
 
 func nameOf(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-func (c *contract) headerViolation(value string, s schema) error {
+func (c *contract) headerViolation(value string, s map[string]any) error {
 	if value == "" {
 		return errors.New("is missing")
 	}
@@ -139,7 +140,7 @@ func (c *contract) headerViolation(value string, s schema) error {
 
 // validate checks a decoded JSON value against a schema of the document. A keyword that it does not know is an error, so that
 // none goes unchecked. It runs for every value of every answer of all tests: it makes no text unless it returns an error.
-func (c *contract) validate(s schema, value any) error {
+func (c *contract) validate(s map[string]any, value any) error {
 	for keyword, want := range s {
 		if err := c.validateKeyword(keyword, want, value); err != nil {
 			return err
@@ -209,7 +210,7 @@ func (c *contract) validateKeyword(keyword string, want, value any) error {
 	return nil
 }
 
-func (c *contract) validateItems(s schema, value any) error {
+func (c *contract) validateItems(s map[string]any, value any) error {
 	list, _ := value.([]any)
 	for i, item := range list {
 		if err := c.validate(s, item); err != nil {

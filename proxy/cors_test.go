@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sara/policy"
+	"sara/proxy/openapi"
 )
 
 const appOrigin = "https://app.example.com"
@@ -120,7 +121,7 @@ func TestCORS405(t *testing.T) {
 		"two origins in a list": {"Origin", appOrigin + ", https://evil.example", "Access-Control-Request-Method", "GET"},
 	} {
 		r := w.exchange("OPTIONS", "", "/v1/me", headers...)
-		r.want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
+		r.want(t, http.StatusMethodNotAllowed, openapi.CodeMethodNotAllowed)
 		origin := ""
 		if name == "no method" {
 			origin = appOrigin
@@ -141,7 +142,7 @@ func TestCORS200And4xx(t *testing.T) {
 		{"pro", queries, 200},
 		{"pro", queries, 200}, // from the memo
 		{"pro", "/v1/me", 200},
-		{"", pathOpenAPI, 200},
+		{"", openapi.Path, 200},
 		{"pro", queries + "?limit=0", 400},
 		{"", "/v1/me", 401},
 		{"config_only", queries, 403},
@@ -191,7 +192,7 @@ func TestCORS429And413(t *testing.T) {
 	w.must(err)
 	request.Header.Set("Origin", appOrigin)
 	r = w.do(request)
-	r.want(t, http.StatusRequestEntityTooLarge, codeTooLarge)
+	r.want(t, http.StatusRequestEntityTooLarge, openapi.CodeTooLarge)
 	wantShared(t, "a 413", r, appOrigin, true)
 }
 
@@ -213,6 +214,6 @@ func TestCORSOff(t *testing.T) {
 	w := newWorld(t)
 	wantShared(t, "an answer", w.exchange("GET", "pro", "/v1/me", "Origin", appOrigin), "", false)
 	r := w.exchange("OPTIONS", "", "/v1/me", "Origin", appOrigin, "Access-Control-Request-Method", "GET")
-	r.want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
+	r.want(t, http.StatusMethodNotAllowed, openapi.CodeMethodNotAllowed)
 	wantShared(t, "a preflight", r, "", false)
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sara/proxy/openapi"
 )
 
 // A torn object concerns the days of its own month only.
@@ -36,9 +38,9 @@ func TestSummary200And503WithATornMonth(t *testing.T) {
 		t.Errorf("the notes are %s", notes(r))
 	}
 	r = w.get("pro", path, "start_date", "2025-05-28", "end_date", "2025-05-31")
-	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable, "the archive of the days from 2025-05-28 to 2025-05-31 is damaged")
+	r.want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable, "the archive of the days from 2025-05-28 to 2025-05-31 is damaged")
 	r = w.get("pro", path, "start_date", "2025-05-01", "end_date", "2025-05-02")
-	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable, "damaged")
+	r.want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable, "damaged")
 	r = w.get("pro", path, "start_date", "2025-06-04", "end_date", "2025-06-07", "compare", "previous_period")
 	r.want(t, http.StatusBadRequest, codeValidation, "there are no figures from 2025-06-04 to 2025-06-07")
 }

@@ -14,7 +14,7 @@
 //     it looks the request up in the memo of admitted requests (memo.go, memo.find). If there is a valid entry, steps 3, 5 and 6
 //     are skipped. A request whose key the gate can refuse without waiting is answered here (endpoints.go, Server.refuseAtOnce;
 //     policy/authenticate.go, Gate.RefuseAtOnce). So are requests for the API reference (pages.go, Server.withPages).
-//  3. The router finds the row of the route table (routes.go, table).
+//  3. The router finds the row of the route table: an operation of the API with its handler (routes.go, table).
 //  4. The stages run (stages.go, Server.answer) on a context with a deadline. First the gate checks key, plan and scope, and
 //     charges the request budgets (policy/gate.go, Gate.Admit). For a memoized request, it does not look up the key
 //     (policy/gate.go, Gate.Readmit). The budgets are counters in Redis, to which concurrent requests share round trips
@@ -52,8 +52,8 @@
 // A portfolio has the summaries of all properties of a key; each takes steps 7 to 10 (portfolio.go, portfolioServer.serve).
 //
 // Accounts, properties and what is configured for them come from the store (account.go and properties.go), as do the results of
-// the last URL inspections (indexing.go). The route table also defines the scopes and the OpenAPI document (openapi.go); a second
-// table defines the error codes (errors.go). Package docs builds the API reference from both.
+// the last URL inspections (indexing.go). Package openapi defines the operations, with their scopes and parameters, and the error codes. It
+// generates the OpenAPI document from them, and package docs the API reference (pages.go).
 //
 // # Messages of agents
 //

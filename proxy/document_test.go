@@ -7,15 +7,17 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"sara/proxy/openapi"
 )
 
 func TestOpenAPI200(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	want, err := OpenAPI(publicURL)
+	want, err := openapi.Document(publicURL)
 	w.must(err)
 	for _, key := range []string{"", "pro", "revoked", "trial"} {
-		r := w.get(key, pathOpenAPI)
+		r := w.get(key, openapi.Path)
 		if r.status != http.StatusOK || !bytes.Equal(r.body, want) {
 			t.Errorf("with the key %q: %d, %d bytes, want %d", key, r.status, len(r.body), len(want))
 		}
@@ -32,7 +34,7 @@ func TestOpenAPI200NotCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 3 {
-		if r := w.get("pro", pathOpenAPI); r.header.Get("X-RateLimit-Remaining") != "100000" || r.header.Get("Vary") != "Authorization, Accept-Encoding" {
+		if r := w.get("pro", openapi.Path); r.header.Get("X-RateLimit-Remaining") != "100000" || r.header.Get("Vary") != "Authorization, Accept-Encoding" {
 			t.Errorf("headers %v", r.header)
 		}
 	}
@@ -42,7 +44,7 @@ func TestOpenAPI200NotCharged(t *testing.T) {
 func TestOpenAPI400(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.get("", pathOpenAPI+"?x=1")
+	r := w.get("", openapi.Path+"?x=1")
 	r.want(t, http.StatusBadRequest, codeUnsupported)
 	if cache := r.header.Get("Cache-Control"); cache != "private, no-store" {
 		t.Errorf("an error with Cache-Control %q", cache)
@@ -53,7 +55,7 @@ func TestOpenAPI400(t *testing.T) {
 func TestOpenAPIDescribesItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	document := w.get("", pathOpenAPI).json
+	document := w.get("", openapi.Path).json
 	paths := document["paths"].(map[string]any)
 	for _, r := range table() {
 		item, _ := paths[r.Path].(map[string]any)
@@ -63,7 +65,7 @@ func TestOpenAPIDescribesItself(t *testing.T) {
 			t.Errorf("%s has the security %v", r.Path, operation["security"])
 		}
 	}
-	own := paths[pathOpenAPI].(map[string]any)["get"].(map[string]any)
+	own := paths[openapi.Path].(map[string]any)["get"].(map[string]any)
 	responses := own["responses"].(map[string]any)
 	want := []string{"200", "304", "400", "405", "408", "413", "414", "431", "500", "503"}
 	if got := slices.Sorted(maps.Keys(responses)); !slices.Equal(got, want) {

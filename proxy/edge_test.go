@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sara/policy"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -168,7 +169,7 @@ func TestEveryEndpoint405(t *testing.T) {
 					t.Fatalf("answers %d, Allow %q: %s", answer.status, answer.header.Get("Allow"), answer.body)
 				}
 				w.wantHeaders(t, answer)
-				answer.want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
+				answer.want(t, http.StatusMethodNotAllowed, openapi.CodeMethodNotAllowed)
 				if answer.header.Get("X-Ratelimit-Limit") == "0" {
 					t.Error("the account's allowance is missing")
 				}
@@ -218,7 +219,7 @@ func TestEveryEndpointHead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.get("pro", w.path("main", "/summary")).ok(t) // and a hit is memoized
-	for _, path := range []string{"/v1/me", "/v1/nothing", pathOpenAPI, "/", w.path("main", "/summary"), w.path("main", "/queries?limit=0"),
+	for _, path := range []string{"/v1/me", "/v1/nothing", openapi.Path, "/", w.path("main", "/summary"), w.path("main", "/queries?limit=0"),
 		w.path("main", "/brand-terms")} {
 		c := w.dial()
 		request := path + " HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\n\r\n"
@@ -245,7 +246,7 @@ func TestRoot200(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.get("", "/")
-	if r.status != http.StatusOK || r.data()["docs_url"] != publicURL+"/docs" || r.data()["openapi_url"] != publicURL+pathOpenAPI {
+	if r.status != http.StatusOK || r.data()["docs_url"] != publicURL+"/docs" || r.data()["openapi_url"] != publicURL+openapi.Path {
 		t.Errorf("answers %d %s", r.status, r.body)
 	}
 }
@@ -268,7 +269,7 @@ func TestEveryEndpoint414(t *testing.T) {
 	for operation, r := range w.keyedRoutes() {
 		w.run(operation, func(t *testing.T) {
 			r := w.get("pro", r.Path+"?x="+strings.Repeat("y", maxURL))
-			r.want(t, http.StatusRequestURITooLong, codeTooLarge)
+			r.want(t, http.StatusRequestURITooLong, openapi.CodeTooLarge)
 			w.wantHeaders(t, r)
 			if left := r.header.Get("X-RateLimit-Remaining"); left != "100000" {
 				t.Errorf("with a valid key %s requests are left, want all", left)
@@ -277,7 +278,7 @@ func TestEveryEndpoint414(t *testing.T) {
 	}
 	fits := "/v1/me?" + strings.Repeat("&", maxURL-len("/v1/me?"))
 	w.get("pro", fits).ok(t)
-	w.get("pro", fits+"&").want(t, http.StatusRequestURITooLong, codeTooLarge)
+	w.get("pro", fits+"&").want(t, http.StatusRequestURITooLong, openapi.CodeTooLarge)
 }
 
 func TestEdge431And413(t *testing.T) {
@@ -289,7 +290,7 @@ func TestEdge431And413(t *testing.T) {
 	if !there {
 		t.Fatal("no answer to a long header")
 	}
-	r.want(t, http.StatusRequestHeaderFieldsTooLarge, codeTooLarge)
+	r.want(t, http.StatusRequestHeaderFieldsTooLarge, openapi.CodeTooLarge)
 	if limit, ok := r.header["X-Ratelimit-Limit"]; ok || r.header.Get("X-Request-Id") == "" {
 		t.Errorf("of a request that was not read, the allowance is %v", limit)
 	}
@@ -300,7 +301,7 @@ func TestEdge431And413(t *testing.T) {
 	if r, there = c.next(http.MethodPost); !there {
 		t.Fatal("no answer to a long body")
 	}
-	r.want(t, http.StatusRequestEntityTooLarge, codeTooLarge)
+	r.want(t, http.StatusRequestEntityTooLarge, openapi.CodeTooLarge)
 	if limit, ok := r.header["X-Ratelimit-Limit"]; ok || r.header.Get("X-Request-Id") == "" {
 		t.Errorf("of a request that was not read, the allowance is %v", limit)
 	}
@@ -311,7 +312,7 @@ func TestEdge431And413(t *testing.T) {
 	if r, there = c.next(http.MethodPost); !there {
 		t.Fatal("no answer to a long extension of a chunk")
 	}
-	r.want(t, http.StatusRequestEntityTooLarge, codeTooLarge)
+	r.want(t, http.StatusRequestEntityTooLarge, openapi.CodeTooLarge)
 	w.wantNoSecrets()
 }
 
@@ -457,7 +458,7 @@ func TestLogQuotesNoRequest(t *testing.T) {
 	w.must(w.sim.SetFaults(faultStatus(http.StatusBadRequest)))
 	w.get("pro", w.path("prefix", "/queries"), "filters", filters)
 	w.must(w.store.Close())
-	w.get("pro", "/v1/properties/"+secret+"2").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	w.get("pro", "/v1/properties/"+secret+"2").want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 	if log := w.logged(); strings.Contains(log, "medical") || !strings.Contains(log, `"key":"`+w.keyIDs["pro"]+`"`) ||
 		!strings.Contains(log, `"property":"`+w.properties["main"].ID+`"`) {
 		t.Errorf("the log is %s", log)

@@ -40,3 +40,18 @@ func TestEndpointsAreThoseOfTheRouter(t *testing.T) {
 		}
 	}
 }
+
+// Every operation has a handler, and every handler an operation.
+func TestEveryOperationHasAHandler(t *testing.T) {
+	t.Parallel()
+	unused := handlers()
+	for _, r := range table() {
+		if r.serve == nil {
+			t.Errorf("%s has no handler", r.Operation)
+		}
+		delete(unused, r.Operation)
+	}
+	for operation := range unused {
+		t.Errorf("there is no operation %s for a handler", operation)
+	}
+}

@@ -7,23 +7,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/policy"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
+	"sara/proxy/openapi"
 	"sara/proxy/upstream"
 	"sara/translate"
-)
-
-// The codes of the edge; packages policy and translate define the others (spec: Errors).
-const (
-	codeMethodNotAllowed    = "METHOD_NOT_ALLOWED"
-	codeTooLarge            = "REQUEST_TOO_LARGE"
-	codeInternal            = "INTERNAL_ERROR"
-	codeFilteredUnavailable = "FILTERED_DATA_UNAVAILABLE"
-	codeUpstreamUnavailable = "UPSTREAM_UNAVAILABLE"
-	codeServiceUnavailable  = "SERVICE_UNAVAILABLE"
 )
 
 // An apiError is an error as the client sees it. Only the log shows its cause.
@@ -47,7 +36,7 @@ func (e *apiError) Error() string {
 func (e *apiError) Unwrap() error { return e.cause }
 
 // httpStatus returns the status of the answer.
-func (e *apiError) httpStatus() int { return cmp.Or(e.status, statusOf(e.code)) }
+func (e *apiError) httpStatus() int { return cmp.Or(e.status, openapi.StatusOf(e.code)) }
 
 // A storeError is a failure of our own store.
 type storeError struct{ error }
@@ -82,51 +71,17 @@ func apiErrorOf(err error) *apiError {
 		return &apiError{code: input.Code, message: input.Message}
 	}
 	if refused, ok := errors.AsType[*fillbudget.RefusedError](err); ok {
-		return &apiError{code: codeServiceUnavailable, retryAfter: refused.RetryAfter, message: reasonBusy, cause: err}
+		return &apiError{code: openapi.CodeServiceUnavailable, retryAfter: refused.RetryAfter, message: reasonBusy, cause: err}
 	}
 	if _, ofStore := errors.AsType[storeError](err); ofStore || errors.Is(err, context.DeadlineExceeded) {
-		return &apiError{code: codeServiceUnavailable, retryAfter: storeRetry, message: "the service cannot look up what it needs right now", cause: err}
+		return &apiError{code: openapi.CodeServiceUnavailable, retryAfter: storeRetry, cause: err,
+			message: "the service cannot look up what it needs right now"}
 	}
-	return &apiError{code: codeInternal, message: "something went wrong on our side; quote the request id when you report it", cause: err}
+	return &apiError{code: openapi.CodeInternal, message: "something went wrong on our side; quote the request id when you report it", cause: err}
 }
 
 func apiErrorOfDenial(d *policy.Denial) apiError {
 	return apiError{code: d.Code, message: d.Message, retryAfter: d.RetryAfter, limit: d.Limit}
-}
-
-// errorCodes lists every code that an error may have (spec: Errors), in the order of the documentation.
-func errorCodes() []string {
-	return []string{
-		translate.CodeValidation, translate.CodeDateRangeTooOld, translate.CodeUnsupportedParameter, policy.CodePropertyAmbiguous,
-		policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeAddress, codeOrigin, policy.CodeNoAccess, policy.CodeScope,
-		policy.CodeNotFound, codeMethodNotAllowed, codeTooLarge,
-		policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota,
-		codeInternal, codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable,
-	}
-}
-
-// statusOf is the one table from codes to statuses. Only malformed HTTP is answered with others: they are in apiError.status
-// (sendMalformed).
-func statusOf(code string) int {
-	switch code {
-	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld, policy.CodePropertyAmbiguous:
-		return fasthttp.StatusBadRequest
-	case policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey:
-		return fasthttp.StatusUnauthorized
-	case policy.CodeAddress, codeOrigin, policy.CodeNoAccess, policy.CodeScope:
-		return fasthttp.StatusForbidden
-	case policy.CodeNotFound:
-		return fasthttp.StatusNotFound
-	case codeMethodNotAllowed:
-		return fasthttp.StatusMethodNotAllowed
-	case codeTooLarge:
-		return fasthttp.StatusRequestURITooLong
-	case policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota:
-		return fasthttp.StatusTooManyRequests
-	case codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable:
-		return fasthttp.StatusServiceUnavailable
-	}
-	return fasthttp.StatusInternalServerError
 }
 
 // errorCodec shares the upstream's errors between the replicas whose requests wait for the same fill. An error that concerns

@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"sara/proxy/cache"
+	"sara/proxy/openapi"
 )
 
 // A panic or an unknown error fails its request only, wherever it occurs.
@@ -85,7 +86,7 @@ func FuzzErrorBody(f *testing.F) {
 	f.Add(`the header Authorization: Bearer <API_KEY> & "quotes"`, "req_1", "https://api.example.com/docs?a=1&b=2")
 	f.Add("tab\t, line\n, \x00, \x7f, \u2028, invalid \xff, ünïcode", "", `\`)
 	f.Fuzz(func(t *testing.T, message, requestID, docsURL string) {
-		body := appendError(nil, &apiError{code: codeInternal, message: message}, requestID, docsURL)
+		body := appendError(nil, &apiError{code: openapi.CodeInternal, message: message}, requestID, docsURL)
 		var got struct {
 			Success *bool             `json:"success"`
 			Error   map[string]string `json:"error"`
@@ -94,7 +95,7 @@ func FuzzErrorBody(f *testing.F) {
 			t.Fatal(err)
 		}
 		valid := func(text string) string { return string([]rune(text)) } // every invalid byte is replaced by itself
-		want := map[string]string{"code": codeInternal, "message": valid(message), "request_id": valid(requestID), "docs_url": valid(docsURL)}
+		want := map[string]string{"code": openapi.CodeInternal, "message": valid(message), "request_id": valid(requestID), "docs_url": valid(docsURL)}
 		if !maps.Equal(got.Error, want) {
 			t.Errorf("appendError writes %q, want %q", got.Error, want)
 		}

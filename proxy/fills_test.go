@@ -11,6 +11,7 @@ import (
 
 	"sara/policy/panics"
 	"sara/proxy/fillbudget"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -41,7 +42,7 @@ func (w *world) wantMetrics(t *testing.T, lines ...string) {
 // wantBusy checks a refusal for memory.
 func (w *world) wantBusy(t *testing.T, r response) {
 	t.Helper()
-	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	r.want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 	if retry := r.header.Get("Retry-After"); retry != "5" {
 		t.Errorf("Retry-After is %q", retry)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sara/proxy/openapi"
 )
 
 // filterRefusals are values of filters that must be a 400 and never an unfiltered answer.
@@ -150,7 +152,7 @@ func TestEveryPerformanceEndpoint200NoDevice(t *testing.T) {
 		if made != 0 {
 			t.Errorf("%s made %d calls", endpoint, made)
 		}
-		w.get("pro", w.path("archived", endpoint), "filters", nothing).want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+		w.get("pro", w.path("archived", endpoint), "filters", nothing).want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
 	}
 }
 

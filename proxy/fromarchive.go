@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sara/archive"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -143,7 +144,7 @@ func (s *reportServer) checkGaps(ctx context.Context, p *plan) error {
 	case !isMissing:
 		return p.call.params.CheckComparable(p.gaps)
 	case damaged:
-		return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: p.archive.damage[0],
+		return &apiError{code: openapi.CodeServiceUnavailable, retryAfter: damageRetry, cause: p.archive.damage[0],
 			message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
 	default:
 		return s.nothingStored(ctx, p, side)

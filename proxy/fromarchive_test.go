@@ -16,6 +16,7 @@ import (
 	"sara/archive/bucket/s3test"
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/openapi"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
@@ -186,7 +187,7 @@ func TestSummary200MissingDays(t *testing.T) {
 	for _, endpoint := range []string{"/summary", "/timeseries", "/queries"} {
 		for _, start := range []string{"2025-06-25", "2025-07-15"} {
 			get(endpoint, start, "2025-07-25", "filters", filtersOf("device", "is", "mobile")).
-				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+				want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
 		}
 	}
 	get("/summary", "2025-06-25", "2025-06-30").ok(t)
@@ -288,7 +289,7 @@ func TestEveryPerformanceEndpoint200ArchivedOrDisconnected(t *testing.T) {
 				}
 			}
 			w.get("pro", w.path(property, "/summary"), "filters", filtersOf("device", "is", "mobile")).
-				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+				want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
 		})
 	}
 }
@@ -310,7 +311,7 @@ func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
 			if r.meta()["source"] != "stored" || r.meta()["stale_reason"] == nil || !strings.Contains(notes(r), "4 days are not archived") {
 				t.Errorf("meta is %v", r.meta())
 			}
-			status, code := http.StatusServiceUnavailable, codeUpstreamUnavailable
+			status, code := http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable
 			if name == "quotaExceeded" {
 				status, code = http.StatusTooManyRequests, policy.CodeUpstreamQuota
 			}
@@ -398,14 +399,14 @@ func TestSummary503WithoutTheArchive(t *testing.T) {
 	for _, start := range []string{"2025-06-25", "2025-07-15"} {
 		for _, endpoint := range performanceEndpoints() {
 			r := w.get("pro", w.path("main", endpoint), "start_date", start, "end_date", "2025-07-25")
-			r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+			r.want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 			if strings.Contains(fmt.Sprint(r.json), "bucket") {
 				t.Errorf("the client sees internals: %s", r.body)
 			}
 		}
 	}
 	w.answerWith(series(nil, "2026-11-01", "2026-11-19", "")) // of a young site, or of one whose days before are archived
-	w.get("pro", w.path("prefix", "/summary")).want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	w.get("pro", w.path("prefix", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 }
 
 // While the upstream denies access, its last answers are still there to be read, for a day. Then only archived days are.
@@ -416,7 +417,7 @@ func TestProperty200DataWindowOfCopies(t *testing.T) {
 	w.must(w.store.SaveArchiveState(context.Background(), sqlstore.ArchiveState{PropertyID: w.properties["main"].ID,
 		First: dateOf(t, "2025-12-01"), Last: dateOf(t, "2026-10-31")}))
 	w.faults(gscsim.Faults{RevokeTokens: true})
-	w.get("pro", w.path("main", "/devices")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.get("pro", w.path("main", "/devices")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	latest := func() any {
 		return w.get("pro", w.path("main", "")).ok(t).data()["data_window"].(map[string]any)["latest_data_date"]
 	}
@@ -436,7 +437,7 @@ func TestProperty200DataWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	// So that the revocation is recorded:
-	w.get("pro", w.path("disconnected", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.get("pro", w.path("disconnected", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	for _, c := range []struct {
 		property, first, last      string
 		earliest, latest, archived string

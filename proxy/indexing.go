@@ -6,14 +6,8 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/proxy/openapi"
 	"sara/translate"
-)
-
-// The states of an indexing collection (spec: States and transitions). Only the last one has results to count.
-const (
-	pendingDiscovery  = "pending_discovery"
-	pendingInspection = "pending_inspection"
-	indexReady        = "ready"
 )
 
 // indexing is the data of /indexing. Before the status is ready its counts are 0, and a note says that nothing is known yet.
@@ -120,11 +114,11 @@ func (s *propertyServer) serveIndexedURLs(ctx context.Context, c *call) (reply, 
 func collectionStatus(state *sqlstore.IndexState, inspected int) string {
 	switch {
 	case state.DiscoveredAt == nil:
-		return pendingDiscovery
+		return openapi.PendingDiscovery
 	case state.RefreshedAt == nil || inspected == 0 && state.URLs > 0:
-		return pendingInspection
+		return openapi.PendingInspection
 	}
-	return indexReady
+	return openapi.IndexReady
 }
 
 // indexingOf returns the data without the trend.
@@ -143,7 +137,7 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing) {
 	data = indexing{Status: collectionStatus(state, totals.InspectedURLs), DiscoverySource: optional(state.Source),
 		URLCount: state.URLs, URLsCapped: state.Capped, Totals: totals,
 		Breakdown: convertAll(summary.Coverage, rowOfCoverage), Sitemaps: convertAll(summary.Sitemaps, rowOfSitemap)}
-	if data.Status == indexReady {
+	if data.Status == openapi.IndexReady {
 		data.LastRefreshedAt = instantOf(state.RefreshedAt)
 	}
 	return data
@@ -156,7 +150,7 @@ func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []s
 	if note := inspectionNote(status, state.URLs, inspected); note != "" {
 		notes = append(notes, note)
 	}
-	if status != indexReady && state.Note != "" {
+	if status != openapi.IndexReady && state.Note != "" {
 		notes = append(notes, "The last attempt failed: "+state.Note+".")
 	}
 	if state.Capped {
@@ -169,11 +163,11 @@ func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []s
 // inspectionNote returns the note on URLs without a result; empty if all have one.
 func inspectionNote(status string, urls, inspected int) string {
 	switch left := urls - inspected; {
-	case status == pendingDiscovery:
+	case status == openapi.PendingDiscovery:
 		return "The URLs of the property have not been discovered yet: what is indexed is unknown."
-	case status == pendingInspection && urls == 1:
+	case status == openapi.PendingInspection && urls == 1:
 		return "The discovered URL has not been inspected yet: what is indexed is unknown."
-	case status == pendingInspection:
+	case status == openapi.PendingInspection:
 		return fmt.Sprintf("None of the %d discovered URLs has been inspected yet: what is indexed is unknown.", urls)
 	case left == 1:
 		return fmt.Sprintf("1 of %d URLs has not been inspected yet: it is in no bucket, and not listed.", urls)

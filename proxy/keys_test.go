@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sara/policy"
+	"sara/proxy/openapi"
 )
 
 // ask sends a request with exactly these Authorization headers.
@@ -112,7 +113,7 @@ func TestAnyEndpoint401InvalidKeyWithoutLookup(t *testing.T) {
 			})
 		}
 	}
-	w.ask(http.MethodGet, "/v1/me", "Bearer "+good).want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	w.ask(http.MethodGet, "/v1/me", "Bearer "+good).want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 }
 
 // After a restart no key is cached. While someone behind the same address guesses, all others are looked up, and none is refused.
@@ -355,10 +356,10 @@ func TestEveryEndpoint503Store(t *testing.T) {
 		w.get("pro", w.path("main", "")).ok(t)
 	})
 	w.run("never seen", func(t *testing.T) {
-		w.get("agency", "/v1/me").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
-		w.get("pro", w.path("prefix", "/summary")).want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+		w.get("agency", "/v1/me").want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
+		w.get("pro", w.path("prefix", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 		for _, path := range []string{"/v1/properties", w.path("main", "/brand-terms"), w.path("main", "/page-groups"), w.path("main", "/annotations")} {
-			w.get("pro", path).want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+			w.get("pro", path).want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 		}
 		answer := w.get("pro", w.path("main", "/queries"), "filters", filtersOf("brand", "is", "brand"))
 		if answer.status != http.StatusServiceUnavailable {
@@ -373,7 +374,7 @@ func TestEveryEndpoint503Store(t *testing.T) {
 		w.clock.Store(noon().Add(5 * time.Minute).UnixNano())
 		w.get("pro", "/v1/me").ok(t)
 		w.advance(time.Millisecond)
-		w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+		w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 		w.get("pro", "/v1/nothing").want(t, http.StatusNotFound, policy.CodeNotFound)
 	})
 	w.wantNoSecrets()

@@ -20,6 +20,7 @@ import (
 	"sara/proxy/connections"
 	"sara/proxy/mcp"
 	"sara/proxy/netguard"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -27,9 +28,6 @@ const pathMCP = "/mcp"
 
 // mcpReserve is the part of a message's time that is left to write its answer: the SDK answers nothing once the time is over.
 const mcpReserve = time.Second
-
-// codeOrigin is the code of a request that a page of another site may have sent through a person's browser.
-const codeOrigin = "ORIGIN_NOT_ALLOWED"
 
 // mcpEndpoint serves agents (package mcp). It is not part of the REST API: its messages are JSON-RPC, and only what refuses a request
 // before it is read is in the envelope.
@@ -109,7 +107,7 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
 	host := hostname(string(http.Host()))
 	if !e.isOurs(host) {
-		return &apiError{code: codeOrigin,
+		return &apiError{code: openapi.CodeOrigin,
 			message: "the request is for the host " + strconv.Quote(host) + ": set SARA_BASE_URL to the address by which clients reach the service"}
 	}
 	origin := string(http.Request.Header.Peek(fasthttp.HeaderOrigin))
@@ -121,7 +119,7 @@ func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
 			return nil
 		}
 	}
-	return &apiError{code: codeOrigin, message: "the request comes from a page of another site"}
+	return &apiError{code: openapi.CodeOrigin, message: "the request comes from a page of another site"}
 }
 
 // isOurs reports whether the service can be reached by this host name. An address cannot be rebound.
@@ -151,7 +149,7 @@ func (e *mcpEndpoint) RequestID(ctx context.Context) string {
 // Panicked implements mcp.API.
 func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
 	bug := panics.New(value)
-	e.server.telemetry.causes.write(e.RequestID(ctx), &apiError{code: codeInternal, cause: bug})
+	e.server.telemetry.causes.write(e.RequestID(ctx), &apiError{code: openapi.CodeInternal, cause: bug})
 }
 
 // Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request. It passes all

@@ -13,6 +13,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/mcp"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -190,7 +191,7 @@ func TestMCP405(t *testing.T) {
 	w := newWorld(t)
 	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut} {
 		r := w.send(method, "/mcp", "Bearer "+w.keys["pro"], "")
-		r.wantError(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
+		r.wantError(t, http.StatusMethodNotAllowed, openapi.CodeMethodNotAllowed)
 		if got := r.header.Get("Allow"); got != "POST" {
 			t.Errorf("%s: Allow is %q", method, got)
 		}
@@ -205,7 +206,7 @@ func TestMCP413(t *testing.T) {
 	const most = mcp.MaxBody
 	padded := listTools + strings.Repeat(" ", most-len(listTools))
 	w.post(key, padded, "X-Long", strings.Repeat("x", 20<<10)).result(t)
-	w.post(key, padded+" ").wantError(t, http.StatusRequestEntityTooLarge, codeTooLarge)
+	w.post(key, padded+" ").wantError(t, http.StatusRequestEntityTooLarge, openapi.CodeTooLarge)
 	c := w.dial() // and the REST API still reads no body
 	c.send("POST /v1/me HTTP/1.1\r\nHost: sara\r\nContent-Length: 2048\r\n\r\n" + strings.Repeat("x", 2048))
 	if r, there := c.next(http.MethodPost); !there || r.status != http.StatusRequestEntityTooLarge {

@@ -13,6 +13,7 @@ import (
 
 	"sara/policy"
 	"sara/policy/redistest"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -137,7 +138,7 @@ func TestSummary200MemoizedWithAnotherKey(t *testing.T) {
 	w.again(t, "pro", path)
 	w.get("properties_only", path).want(t, http.StatusForbidden, policy.CodeScope)
 	w.ask(http.MethodGet, path).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
-	w.ask(http.MethodPost, path, "Bearer "+w.keys["pro"]).want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
+	w.ask(http.MethodPost, path, "Bearer "+w.keys["pro"]).want(t, http.StatusMethodNotAllowed, openapi.CodeMethodNotAllowed)
 	for range 4 {
 		w.get("pro", path).ok(t)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"sara/proxy/openapi"
 )
 
 // A naiveMover is a mover of the naive reference implementation.
@@ -171,7 +173,7 @@ func TestMovers503(t *testing.T) {
 			})
 			defer w.answerWith(nil)
 			w.get("pro", w.path(property, "/movers/queries"), "date_range", "last_7d").
-				want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+				want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 		})
 	}
 }
@@ -183,7 +185,7 @@ func TestMovers500(t *testing.T) {
 	works := w.server.reports.config.Upstream
 	w.server.reports.config.Upstream = nil // every query panics
 	r := w.get("pro", w.path("main", "/movers/queries"))
-	r.want(t, http.StatusInternalServerError, codeInternal)
+	r.want(t, http.StatusInternalServerError, openapi.CodeInternal)
 	w.server.reports.config.Upstream = works
 	w.get("pro", w.path("main", "/movers/queries")).ok(t)
 	wantText(t, "the log", w.logged(), "panic", r.header.Get("X-Request-Id"))

@@ -9,6 +9,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/mcp"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -29,7 +30,7 @@ const readMethods = "GET, HEAD"
 // wrongMethod returns a handler of requests with another method than those allowed. The message ends with how requests are sent.
 func wrongMethod(allowed, how string) handler {
 	return func(_ *Server, _ context.Context, c *call) (reply, error) {
-		return reply{}, &apiError{code: codeMethodNotAllowed, allow: allowed,
+		return reply{}, &apiError{code: openapi.CodeMethodNotAllowed, allow: allowed,
 			message: "the method " + string(c.http.Method()) + " is not allowed: " + how}
 	}
 }
@@ -45,12 +46,12 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	var interrupted interface{ Timeout() bool }
 	switch {
 	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
-		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
+		e = &apiError{code: openapi.CodeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
 			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
 	case errors.Is(err, errVersion):
 		e.message = "the request has " + errVersion.Error()
 	case errors.Is(err, fasthttp.ErrBodyTooLarge), connectionOf(http).IsOverrun():
-		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge,
+		e = &apiError{code: openapi.CodeTooLarge, status: fasthttp.StatusRequestEntityTooLarge,
 			message: fmt.Sprintf("no request takes a body, except messages to %s of at most %d bytes", pathMCP, mcp.MaxBody)}
 	case errors.As(err, &interrupted) && interrupted.Timeout():
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/proxy/openapi"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -217,7 +218,7 @@ func (r response) wantEnvelope(t testing.TB) {
 	}
 	retry := r.header.Get("Retry-After")
 	needs := r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable
-	optional := r.code() == codeFilteredUnavailable // of days that are never live
+	optional := r.code() == openapi.CodeFilteredUnavailable // of days that are never live
 	if needs != (retry != "") && !optional {
 		t.Errorf("a %d with Retry-After %q", r.status, retry)
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"sara/policy/panics"
 	"sara/proxy/cache"
 	"sara/proxy/docs"
+	"sara/proxy/openapi"
 )
 
 // A reference describes the API to its users. It is immutable and safe for concurrent use.
@@ -29,7 +31,7 @@ type PublicConfig struct {
 }
 
 func newReference(c PublicConfig, now time.Time) (*reference, error) {
-	document, err := OpenAPI(c.BaseURL)
+	document, err := openapi.Document(c.BaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -40,18 +42,26 @@ func newReference(c PublicConfig, now time.Time) (*reference, error) {
 	root := envelope(struct {
 		DocsURL    string `json:"docs_url"`
 		OpenAPIURL string `json:"openapi_url"`
-	}{c.DocsURL, c.BaseURL + pathOpenAPI}, struct{}{})
+	}{c.DocsURL, c.BaseURL + openapi.Path}, struct{}{})
 	return &reference{document: cache.NewAnswer(document, now), pages: pages, root: root}, nil
 }
 
 func newPages(c PublicConfig, document []byte) (*docs.Pages, error) {
-	names := errorCodes()
+	names := openapi.Codes()
 	codes := make([]docs.Code, len(names))
 	for i, name := range names {
-		codes[i] = docs.Code{Name: name, Status: statusOf(name)}
+		codes[i] = docs.Code{Name: name, Status: openapi.StatusOf(name)}
 	}
 	return docs.New(docs.Config{BaseURL: c.BaseURL, DocsURL: c.DocsURL, Codes: codes, Document: document, Prefill: c.Prefill})
 }
+
+// serveOpenAPI answers /v1/openapi.json.
+func (s *Server) serveOpenAPI(context.Context, *call) (reply, error) {
+	return reply{answer: s.document, cacheStatus: cacheBypass, maxAge: documentAge}, nil
+}
+
+// documentAge is the max-age of the document in seconds.
+const documentAge = 300
 
 // withPages is the middleware that serves the API reference. The pages are not part of the API: they need no key, count
 // towards no budget and are not in the envelope. It runs before the router, which does not distinguish a path from the same

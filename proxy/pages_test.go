@@ -2,19 +2,15 @@ package proxy
 
 import (
 	"compress/gzip"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"sara/proxy/docs"
+	"sara/proxy/openapi"
 )
 
 // page requests a page as a browser would, with headers as name, value pairs.
@@ -91,7 +87,7 @@ func TestPagesAreServed(t *testing.T) {
 	if found := w.wantPage("/docs/search?q=ctr", "text/html; charset=utf-8", "no-store"); !strings.Contains(found, "/docs/operations/getSummary") {
 		t.Errorf("a search for ctr does not find the summary: %s", found)
 	}
-	for _, code := range errorCodes() {
+	for _, code := range openapi.Codes() {
 		if !strings.Contains(reference, `id="`+code+`"`) {
 			t.Errorf("%s has no anchor", code)
 		}
@@ -185,64 +181,6 @@ func TestErrorsNameTheReference(t *testing.T) {
 	}
 }
 
-// Every code constant is in the table of codes, with a status, and so is explained on the page.
-func TestEveryErrorCodeIsInTheTable(t *testing.T) {
-	t.Parallel()
-	known := errorCodes()
-	for _, folder := range []string{".", "../policy", "../translate"} {
-		for _, code := range codeConstants(t, folder) {
-			if !slices.Contains(known, code) {
-				t.Errorf("the code %s of %s is not in the table of codes", code, folder)
-			}
-		}
-	}
-	for _, code := range known {
-		if (statusOf(code) == http.StatusInternalServerError) != (code == codeInternal) {
-			t.Errorf("%s has the status %d", code, statusOf(code))
-		}
-		if !slices.Contains(codesOf(statusOf(code)), code) {
-			t.Errorf("the OpenAPI document does not have %s", code)
-		}
-	}
-}
-
-// codeConstants returns the values of the constants of a package whose names begin with Code.
-func codeConstants(t *testing.T, folder string) (codes []string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	isCode := regexp.MustCompile(`^"[A-Z]+(_[A-Z]+)+"$`)
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || len(spec.Values) != 1 || !strings.HasPrefix(strings.ToLower(spec.Names[0].Name), "code") {
-				return true
-			}
-			if literal, ok := spec.Values[0].(*ast.BasicLit); ok && isCode.MatchString(literal.Value) {
-				code, err := strconv.Unquote(literal.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				codes = append(codes, code)
-			}
-			return true
-		})
-	}
-	if len(codes) == 0 {
-		t.Fatalf("%s has no codes", folder)
-	}
-	return codes
-}
-
 // The example errors of the reference are real: the server answers their requests with the same code and words.
 func TestExampleErrorsAreReal(t *testing.T) {
 	t.Parallel()
@@ -261,8 +199,9 @@ func TestExampleErrorsAreReal(t *testing.T) {
 		r := w.get(caller, x.Request)
 		failure, _ := r.json["error"].(map[string]any)
 		message, _ := failure["message"].(string)
-		if r.code() != x.Code || r.status != statusOf(x.Code) || varies.ReplaceAllString(message, "…") != varies.ReplaceAllString(x.Message, "…") {
-			t.Errorf("GET %s is %d %s: %s\nthe reference says %d %s: %s", x.Request, r.status, r.code(), message, statusOf(x.Code), x.Code, x.Message)
+		if r.code() != x.Code || r.status != openapi.StatusOf(x.Code) ||
+			varies.ReplaceAllString(message, "…") != varies.ReplaceAllString(x.Message, "…") {
+			t.Errorf("GET %s is %d %s: %s\nthe reference says %d %s: %s", x.Request, r.status, r.code(), message, openapi.StatusOf(x.Code), x.Code, x.Message)
 		}
 	}
 }
@@ -273,7 +212,8 @@ func TestPages500Panic(t *testing.T) {
 	w.server.reference = new(reference) // without pages
 	ctx := w.request(docs.Path)
 	w.server.edge.Handler(ctx)
-	if body := string(ctx.Response.Body()); ctx.Response.StatusCode() != http.StatusInternalServerError || !strings.Contains(body, codeInternal) ||
+	body := string(ctx.Response.Body())
+	if ctx.Response.StatusCode() != http.StatusInternalServerError || !strings.Contains(body, openapi.CodeInternal) ||
 		ctx.Response.Header.Peek("Etag") != nil {
 		t.Errorf("answers %d %s with %s", ctx.Response.StatusCode(), body, &ctx.Response.Header)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -204,10 +205,10 @@ func (w *world) wantUnavailable(endpoint string) {
 		{"across the edge of the live window", "main", []string{"start_date", "2025-07-19", "end_date", "2025-07-25"}, http.StatusOK, ""},
 		{"the previous year", "main", []string{"date_range", "previous_year"}, http.StatusOK, ""},
 		{"archived", "archived", nil, http.StatusBadRequest, codeValidation},
-		{"disconnected", "disconnected", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
-		{"disconnected, known by now", "disconnected", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
-		{"no access", "forbidden", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
-		{"no access, known by now", "forbidden", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
+		{"disconnected", "disconnected", nil, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable},
+		{"disconnected, known by now", "disconnected", nil, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable},
+		{"no access", "forbidden", nil, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable},
+		{"no access, known by now", "forbidden", nil, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable},
 	} {
 		w.run(c.name, func(t *testing.T) {
 			r := w.get("pro", w.path(c.property, endpoint), c.query...)
@@ -229,7 +230,7 @@ func (w *world) wantUnavailable(endpoint string) {
 			if c.property == "main" {
 				message = append(message, "no longer has days before "+liveFrom)
 			}
-			r.want(t, http.StatusServiceUnavailable, codeFilteredUnavailable, message...)
+			r.want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable, message...)
 			if retry := r.header.Get("Retry-After"); (retry != "") != (c.status == http.StatusServiceUnavailable) {
 				t.Errorf("Retry-After is %q", retry)
 			}

@@ -14,6 +14,7 @@ import (
 	"sara/policy/panics"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -93,7 +94,7 @@ func (s *portfolioServer) beginPortfolio(ctx context.Context, c *call, of sqlsto
 	key := c.grant.Key
 	held, err := s.memory.Acquire(ctx, fillbudget.Claim{Account: key.AccountID, Key: key.ID, Request: c.id, Bytes: int64(total) * portfolioBytes})
 	if refused, ok := errors.AsType[*fillbudget.RefusedError](err); ok {
-		return nil, &apiError{code: codeServiceUnavailable, retryAfter: refused.RetryAfter,
+		return nil, &apiError{code: openapi.CodeServiceUnavailable, retryAfter: refused.RetryAfter,
 			message: "the service is busy with other portfolios", cause: err}
 	}
 	if err != nil {
@@ -186,7 +187,7 @@ func coldest(a, b string) string {
 func (s *portfolioServer) partError(part *portfolioPart) *apiError {
 	failed := apiErrorOf(part.err)
 	if part.late && failed.httpStatus() >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
-		return &apiError{code: codeUpstreamUnavailable,
+		return &apiError{code: openapi.CodeUpstreamUnavailable,
 			message: "the request timed out before this property answered: repeat it; what it has fetched by then is kept"}
 	}
 	s.causes.write(part.call.id, failed)

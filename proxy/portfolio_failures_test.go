@@ -13,6 +13,7 @@ import (
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/openapi"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
@@ -31,7 +32,8 @@ func TestPortfolio200WithOneFailure(t *testing.T) {
 	got := w.portfolio("pro")
 	for _, name := range []string{"twin_a", "twin_b"} {
 		row := got.row(t, w, name)
-		if row.code() != codeUpstreamUnavailable || string(row.Totals) != "null" || row.Source != nil || row.ClicksDelta != nil || row.Notes == nil {
+		if row.code() != openapi.CodeUpstreamUnavailable || string(row.Totals) != "null" ||
+			row.Source != nil || row.ClicksDelta != nil || row.Notes == nil {
 			t.Errorf("%s: %+v", name, row)
 		}
 	}
@@ -47,7 +49,7 @@ func TestPortfolio200WithOneFailure(t *testing.T) {
 		t.Errorf("later: %+v", row.Error)
 	}
 	// The disconnected one takes no call. On a busy machine, others may not have answered in time.
-	if calls, failed := w.called()-before, int64(got.codes()[codeUpstreamUnavailable]); calls > failed-1 {
+	if calls, failed := w.called()-before, int64(got.codes()[openapi.CodeUpstreamUnavailable]); calls > failed-1 {
 		t.Errorf("going on took %d calls after %d failures", calls, failed)
 	}
 }
@@ -271,8 +273,8 @@ func TestPortfolio200AfterItsDeadline(t *testing.T) {
 	<-cutOff
 	late := readPortfolio(t, r.tail(slices.Clip(r.answer.Head()), r.cacheStatus, c.id))
 	codes := late.codes()
-	if most.Load() != portfolioWorkers || codes[codeUpstreamUnavailable] != len(late.Data.Rows)-codes[""]-1 ||
-		late.row(t, w, "Site 019").code() != codeUpstreamUnavailable {
+	if most.Load() != portfolioWorkers || codes[openapi.CodeUpstreamUnavailable] != len(late.Data.Rows)-codes[""]-1 ||
+		late.row(t, w, "Site 019").code() != openapi.CodeUpstreamUnavailable {
 		t.Errorf("%d calls at a time, %v", most.Load(), codes)
 	}
 	if string(late.Data.Totals) != "null" || late.Meta.Source != nil {
@@ -283,7 +285,7 @@ func TestPortfolio200AfterItsDeadline(t *testing.T) {
 	w.answerWith(nil)
 	before := w.called()
 	again := w.portfolio("pro", "limit", "200")
-	if codes := again.codes(); codes[codeUpstreamUnavailable] != 2 { // forbidden and disconnected
+	if codes := again.codes(); codes[openapi.CodeUpstreamUnavailable] != 2 { // forbidden and disconnected
 		t.Errorf("later: %v", codes)
 	}
 	live := int64(len(sites)) + 6 + 1

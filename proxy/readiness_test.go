@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sara/policy/keyring"
+	"sara/proxy/openapi"
 )
 
 func (w *world) wantSeries(series ...string) {
@@ -36,7 +37,7 @@ func TestReadyz200DatabaseAway(t *testing.T) {
 	}
 	w.wantSeries("sara_ready 1", `sara_degraded{reason="database"} 1`)
 	w.advance(61 * time.Second)
-	w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 	w.wantProbe("/readyz", http.StatusServiceUnavailable, "not ready: the database does not answer, and no key is known")
 	w.wantSeries("sara_ready 0")
 }
@@ -54,7 +55,7 @@ func TestReadyz200DatabaseAwayOneOfTheKeysIsTooOld(t *testing.T) {
 	w.advance(2 * time.Minute)
 	w.wantProbe("/readyz", http.StatusOK, "degraded")
 	w.get("agency", "/v1/me").ok(t)
-	w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 	w.advance(2*time.Minute + time.Second)
 	w.wantProbe("/readyz", http.StatusServiceUnavailable, "no key is known")
 }
@@ -70,7 +71,7 @@ func TestReadyz503DatabaseAwayAfterAChange(t *testing.T) {
 	w.get("pro", "/v1/me").ok(t)
 	w.wantProbe("/readyz", http.StatusOK, "degraded")
 	w.server.Invalidate()
-	w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+	w.get("pro", "/v1/me").want(t, http.StatusServiceUnavailable, openapi.CodeServiceUnavailable)
 	w.wantProbe("/readyz", http.StatusServiceUnavailable, "no key is known")
 }
 
@@ -93,6 +94,6 @@ func TestSummary200CredentialSealed(t *testing.T) {
 	}
 	other.get("pro", w.path("main",
 		"/queries?start_date=2026-10-05&end_date=2026-10-20&filters=%5B%7B%22dimension%22%3A%22country%22%2C%22operator%22%3A%22equals%22%2C%22value%22%3A%22usa%22%7D%5D")).
-		want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+		want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
 	other.wantConnection(t, "main", true)
 }

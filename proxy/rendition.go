@@ -8,9 +8,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"sara/archive"
 	"sara/proxy/cache"
 	"sara/proxy/media"
+	"sara/proxy/openapi"
 	"sara/proxy/tabular"
 )
 
@@ -82,36 +82,12 @@ func (f forms) render(c *call, r reply) (reply, error) {
 
 // renditionOf converts a JSON answer.
 func renditionOf(t *tabular.Table, f media.Format, r reply) (*cache.Rendition, error) {
-	body, meta, err := convert(t, f, r.answer.Head())
+	body, meta, err := t.Convert(f, r.answer.Head())
 	if err != nil {
 		return nil, err
 	}
 	return r.answer.NewRendition(body, "-"+f.String(), metaFields(r.tail(slices.Clone(meta), "", ""))), nil
 }
-
-// convert returns the rows of a JSON answer in another format, and its meta.
-func convert(t *tabular.Table, f media.Format, answer []byte) (body, meta []byte, err error) {
-	rows, meta, err := tabular.Find(answer)
-	if err != nil {
-		return nil, nil, err
-	}
-	if f == media.CSV {
-		body, err = t.AppendCSV(make([]byte, 0, len(rows)/2), rows) // names of members are half of most rows
-	} else {
-		body, err = tabular.AppendNDJSON(make([]byte, 0, len(rows)), rows)
-	}
-	return body, meta, err
-}
-
-// The names of the header fields that stand for the meta in a format that has no place for it.
-const (
-	headerSource      = "X-Source"
-	headerStaleReason = "X-Stale-Reason"
-	headerTruncatedBy = "X-Truncated-By"
-	headerHasMore     = "X-Has-More"
-	headerDateRange   = "X-Date-Range"
-	headerNote        = "X-Note"
-)
 
 // maxNotes bounds the bytes of the notes in the header: proxies and clients refuse headers that are much longer.
 const maxNotes = 6 << 10
@@ -124,20 +100,20 @@ func metaFields(text []byte) (fields []cache.Field) {
 			fields = append(fields, cache.Field{Name: name, Value: escapeField(value)})
 		}
 	}
-	add(headerSource, meta.Get("source").String())
-	add(headerStaleReason, meta.Get("stale_reason").String())
-	add(headerTruncatedBy, meta.Get("truncated_by").String())
-	add(headerHasMore, meta.Get("has_more").String())
+	add(openapi.HeaderSource, meta.Get("source").String())
+	add(openapi.HeaderStaleReason, meta.Get("stale_reason").String())
+	add(openapi.HeaderTruncatedBy, meta.Get("truncated_by").String())
+	add(openapi.HeaderHasMore, meta.Get("has_more").String())
 	if applied := meta.Get("date_range"); applied.Exists() {
-		add(headerDateRange, applied.Get("start_date").String()+"/"+applied.Get("end_date").String())
+		add(openapi.HeaderDateRange, applied.Get("start_date").String()+"/"+applied.Get("end_date").String())
 	}
 	notes, length := meta.Get("notes").Array(), 0
 	for i, note := range notes {
 		if length += len(escapeField(note.String())); length > maxNotes {
-			add(headerNote, countOf(len(notes)-i, "more note is", "more notes are")+" in the JSON answer only.")
+			add(openapi.HeaderNote, countOf(len(notes)-i, "more note is", "more notes are")+" in the JSON answer only.")
 			break
 		}
-		add(headerNote, note.String())
+		add(openapi.HeaderNote, note.String())
 	}
 	return fields
 }
@@ -155,45 +131,4 @@ func escapeField(value string) string {
 		}
 	}
 	return out.String()
-}
-
-// columns returns the columns of the route's rows in CSV: the members of its schema, and those of nested objects behind a dot. It returns
-// none if the answer has no rows.
-func (r *route) columns() []string {
-	members, _ := r.Data["properties"].(properties)
-	list, ok := members["rows"]
-	if !ok {
-		return nil
-	}
-	return appendColumns(nil, "", list)
-}
-
-func appendColumns(dst []string, path string, s schema) []string {
-	if choices, ok := s["oneOf"].([]schema); ok { // or null
-		s = choices[0]
-	}
-	if items, ok := s["items"].(schema); ok {
-		return appendColumns(dst, path, items)
-	}
-	members, ok := s["properties"].(properties)
-	if !ok {
-		return append(dst, path)
-	}
-	prefix := path
-	if path != "" {
-		prefix += "."
-	}
-	for _, name := range s["required"].([]string) { // in the order in which rows have them
-		dst = appendColumns(dst, prefix+name, members[name])
-	}
-	return dst
-}
-
-// tableOf returns the table of the route's rows, nil if the answer has none.
-func tableOf(r *route) *tabular.Table {
-	columns := r.columns()
-	if columns == nil {
-		return nil
-	}
-	return tabular.New(columns, archive.GuardFormula)
 }

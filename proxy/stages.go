@@ -7,6 +7,7 @@ import (
 
 	"sara/policy"
 	"sara/policy/panics"
+	"sara/proxy/openapi"
 	"sara/translate"
 )
 
@@ -32,7 +33,7 @@ func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
 		return reply{}, err
 	}
 	if c.isTooLong() {
-		return reply{}, &apiError{code: codeTooLarge,
+		return reply{}, &apiError{code: openapi.CodeTooLarge,
 			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}
 	}
 	if c.route.Operation == "" {

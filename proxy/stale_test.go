@@ -13,6 +13,7 @@ import (
 	"sara/archive/bucket"
 	"sara/policy"
 	"sara/proxy/cpubound"
+	"sara/proxy/openapi"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
@@ -36,7 +37,7 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 			for _, endpoint := range performanceEndpoints() {
 				called[w.wantStaleCopy(t, endpoint, "2026-11-21T20:00:00Z")] = true
 			}
-			status, code := http.StatusServiceUnavailable, codeFilteredUnavailable
+			status, code := http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable
 			if name == "quotaExceeded" {
 				status, code = http.StatusTooManyRequests, policy.CodeUpstreamQuota
 			}
@@ -138,7 +139,7 @@ func TestSummary200StaleWithoutTheAnchorsDay(t *testing.T) {
 	w.get("pro", path).ok(t)
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 	w.setClock("2026-11-22T08:30:00Z") // half an hour into the day after, in Pacific time
-	w.get("pro", path, "start_date", "2026-11-20", "end_date", "2026-11-20").want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.get("pro", path, "start_date", "2026-11-20", "end_date", "2026-11-20").want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	r := w.get("pro", path, "date_range", "last_7d", "compare", "previous_period").ok(t)
 	wantNote(t, r, copied, "1 day is not archived and not counted: 2026-11-20.",
 		"1 of 7 days is missing on one side: both periods are compared over the other 6.")
@@ -265,7 +266,7 @@ func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
 	w.advance(freshAtAnchor)
 	w.must(w.sim.SetFaults(gscsim.Faults{Status: 503}))
 	for range 5 {
-		w.get("pro", w.path("main", "/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.get("pro", w.path("main", "/queries")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	}
 	calls := w.calls(func() {
 		r := w.live("pro", w.path("main", "/summary")).ok(t)
@@ -273,8 +274,8 @@ func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
 			t.Errorf("meta is %v", r.meta())
 		}
 		w.get("pro", w.path("main", "/summary"), "filters", filtersOf("device", "is", "mobile")).
-			want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
-		w.get("pro", w.path("main", "/pages")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+			want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
+		w.get("pro", w.path("main", "/pages")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	})
 	if calls != 0 {
 		t.Errorf("%d calls while the circuit breaker is open", calls)

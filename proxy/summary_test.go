@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"sara/proxy/openapi"
 )
 
 func TestSummary200(t *testing.T) {
@@ -209,7 +211,7 @@ func TestSummary200ComparedWithTheYearBefore(t *testing.T) {
 		w.get("pro", path, days("2026-05-01", "2026-05-07")...).want(t, http.StatusBadRequest, codeValidation,
 			"there are no figures from 2025-05-01 to 2025-05-07")
 		w.get("pro", path, append(days("2026-07-02", "2026-07-08"), "filters", filtersOf("query", "contains", "a"))...).
-			want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+			want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
 		w.get("pro", path, "compare", "previous_years").want(t, http.StatusBadRequest, codeValidation, "previous_year")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/policy/panics"
+	"sara/proxy/openapi"
 )
 
 // telemetry tells operators what requests are answered with: in metrics, spans, the access log, and the log.
@@ -57,7 +58,7 @@ func (l causeLog) write(requestID string, e *apiError) {
 		return
 	}
 	level := slog.LevelWarn
-	if e.code == codeInternal {
+	if e.code == openapi.CodeInternal {
 		level = slog.LevelError
 	}
 	if errors.As(e, new(*panics.Error)) {

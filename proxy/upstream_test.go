@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sara/policy"
+	"sara/proxy/openapi"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -33,9 +34,9 @@ func (w *world) forEachPerformanceEndpoint(property string, check func(t *testin
 // unavailableCode is the code of a request that cannot be answered now.
 func unavailableCode(filtered bool) string {
 	if filtered {
-		return codeFilteredUnavailable
+		return openapi.CodeFilteredUnavailable
 	}
-	return codeUpstreamUnavailable
+	return openapi.CodeUpstreamUnavailable
 }
 
 func TestEveryPerformanceEndpoint429(t *testing.T) {
@@ -75,9 +76,9 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 		w.run(name, func(t *testing.T) {
 			w.faults(fault)
 			if name != "503" {
-				w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+				w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 				w.get("pro", w.path("main", "/pages"), "filters", filtersOf("brand", "is", "brand")).
-					want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+					want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
 				return
 			}
 			w.forEachPerformanceEndpoint("main", func(t *testing.T, r response, filtered bool) {
@@ -131,10 +132,10 @@ func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 		w.run(name, func(t *testing.T) {
 			w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, body) })
 			for _, endpoint := range []string{"/timeseries", "/queries", "/movers/pages"} {
-				w.get("pro", w.path("main", endpoint)).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+				w.get("pro", w.path("main", endpoint)).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 			}
 			w.get("pro", w.path("main", "/summary"), "filters", filtersOf("brand", "is", "brand")).
-				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+				want(t, http.StatusServiceUnavailable, openapi.CodeFilteredUnavailable)
 		})
 	}
 	for name, body := range map[string]string{
@@ -145,8 +146,8 @@ func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 	} {
 		w.run(name, func(t *testing.T) {
 			w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, body) })
-			w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
-			w.get("pro", w.path("main", "/timeseries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+			w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
+			w.get("pro", w.path("main", "/timeseries")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 		})
 	}
 }
@@ -167,7 +168,7 @@ func TestProperty200AccessLost(t *testing.T) {
 	w.wantConnection(t, "forbidden", true)
 	w.get("pro", w.path("prefix", "/summary")).ok(t)
 	for range 3 {
-		w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	}
 	w.wantConnection(t, "forbidden", false)
 	w.wantConnection(t, "prefix", true)
@@ -177,7 +178,7 @@ func TestProperty200AccessLost(t *testing.T) {
 	}
 
 	w.faults(gscsim.Faults{Reason: "forbidden"})
-	w.get("pro", w.path("prefix", "/movers/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.get("pro", w.path("prefix", "/movers/queries")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	w.wantConnection(t, "prefix", false)
 	w.wantConnection(t, "large", true)
 	w.faults(gscsim.Faults{})
@@ -195,14 +196,14 @@ func TestMe200RefusalsAreNotCharged(t *testing.T) {
 		return w.get("pro", "/v1/me").ok(t).data()["usage"].(map[string]any)["search_console_calls_today"].(float64)
 	}
 	for range 3 {
-		w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
-		w.get("pro", w.path("disconnected", "/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
+		w.get("pro", w.path("disconnected", "/queries")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	}
 	if calls := w.sim.Calls().SearchAnalytics; calls != 1 || charged() != 1 {
 		t.Errorf("%d calls, %v charged, want 1 and 1", calls, charged())
 	}
 	w.advance(connectionRetry)
-	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	if calls := w.sim.Calls().SearchAnalytics; calls != 2 || charged() != 2 {
 		t.Errorf("a minute later %d calls, %v charged, want 2 and 2", calls, charged())
 	}
@@ -243,10 +244,10 @@ func TestProperty200RevokedThenForbidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.faults(gscsim.Faults{RevokeTokens: true})
-	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	w.wantConnection(t, "prefix", false)
 	w.faults(gscsim.Faults{})
-	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 	w.wantConnection(t, "prefix", true)
 	w.wantConnection(t, "forbidden", false)
 }
@@ -257,7 +258,7 @@ func TestProperty200Misconfigured(t *testing.T) {
 	w := newWorld(t)
 	for _, reason := range []string{"insufficientPermissions", "accessNotConfigured"} {
 		w.faults(gscsim.Faults{Reason: reason})
-		w.get("pro", w.path("main", "/devices")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.get("pro", w.path("main", "/devices")).want(t, http.StatusServiceUnavailable, openapi.CodeUpstreamUnavailable)
 		w.wantConnection(t, "main", false)
 		w.faults(gscsim.Faults{})
 		w.get("pro", w.path("main", "/devices")).ok(t)

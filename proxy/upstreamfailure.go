@@ -9,6 +9,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/openapi"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -58,9 +59,9 @@ func isMalformed(failure *upstream.Error) bool {
 
 // unavailable is the error of a request that cannot be answered now (spec: Endpoint rules 3). A retryAfter of 0 means never.
 func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *apiError {
-	e := &apiError{code: codeUpstreamUnavailable, message: message, retryAfter: retryAfter, cause: cause}
+	e := &apiError{code: openapi.CodeUpstreamUnavailable, message: message, retryAfter: retryAfter, cause: cause}
 	if len(c.params.Filters) > 0 {
-		e.code = codeFilteredUnavailable
+		e.code = openapi.CodeFilteredUnavailable
 		e.message = "filtered figures are only available live: " + message
 	}
 	return e

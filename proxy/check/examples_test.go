@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the examples of the API referen
 // testExamplesOfReference sends the requests of the API reference's examples to the demo: the answers are real. With -update, it rewrites
 // them.
 func testExamplesOfReference(t *testing.T, d demo) {
-	files, err := filepath.Glob("../examples/*.json")
+	files, err := filepath.Glob("../openapi/examples/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d examples (%v)", len(files), err)
 	}

@@ -19,7 +19,7 @@ func codes() (list []Code) {
 	return list
 }
 
-const publishedFile = "../testdata/openapi.json"
+const publishedFile = "../openapi/testdata/openapi.json"
 
 // published is the OpenAPI document that package proxy publishes.
 func published(tb testing.TB) []byte {

@@ -164,9 +164,9 @@ func plain(raw []byte) []byte {
 // view returns the bytes as a string without a copy. It is valid only until the bytes change.
 func view(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }
 
-// Find returns the rows and the meta of an answer: the members data.rows and meta, of which the meta comes last. The answer may end within
+// find returns the rows and the meta of an answer: the members data.rows and meta, of which the meta comes last. The answer may end within
 // the meta, which is returned up to there.
-func Find(answer []byte) (rows, meta []byte, err error) {
+func find(answer []byte) (rows, meta []byte, err error) {
 	s := scanner{text: answer}
 	err = s.object(func(name []byte) error {
 		switch string(name) {

@@ -11,6 +11,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"sara/proxy/media"
 )
 
 // A Table is the columns of a CSV file.
@@ -74,6 +76,20 @@ func (n *node) find(name []byte, next *int) *node {
 	return nil
 }
 
+// Convert returns the rows of a JSON answer in another format, and its meta.
+func (t *Table) Convert(f media.Format, answer []byte) (body, meta []byte, err error) {
+	rows, meta, err := find(answer)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f == media.CSV {
+		body, err = t.AppendCSV(make([]byte, 0, len(rows)/2), rows) // names of members are half of most rows
+	} else {
+		body, err = appendNDJSON(make([]byte, 0, len(rows)), rows)
+	}
+	return body, meta, err
+}
+
 // AppendCSV appends a header line, and a line for each row of a JSON array of objects. Lines end in CR LF. A null is an empty cell, and
 // the elements of a list are joined with "; ". Members that are not columns are left out.
 func (t *Table) AppendCSV(dst, rows []byte) ([]byte, error) {
@@ -95,8 +111,8 @@ func (t *Table) AppendCSV(dst, rows []byte) ([]byte, error) {
 	return dst, err
 }
 
-// AppendNDJSON appends each element of a JSON array as a line.
-func AppendNDJSON(dst, rows []byte) ([]byte, error) {
+// appendNDJSON appends each element of a JSON array as a line.
+func appendNDJSON(dst, rows []byte) ([]byte, error) {
 	in := scanner{text: rows}
 	err := in.list(func() error {
 		row, err := in.value()

@@ -65,7 +65,7 @@ func TestAppendNDJSON(t *testing.T) {
 		`[{"a":"},{"},{"b":[1,{"c":2}]}]`: "{\"a\":\"},{\"}\n{\"b\":[1,{\"c\":2}]}\n",
 		`[1,null,"x"]`:                    "1\nnull\n\"x\"\n",
 	} {
-		if got, err := AppendNDJSON(nil, []byte(rows)); err != nil || string(got) != want {
+		if got, err := appendNDJSON(nil, []byte(rows)); err != nil || string(got) != want {
 			t.Errorf("%s is %q (%v), want %q", rows, got, err, want)
 		}
 	}
@@ -77,14 +77,14 @@ func TestFind(t *testing.T) {
 		`{"success":true,"data":{"dimension":"query","rows":[{"rows":1}],"totals":{"rows":2}},"meta":`: {`[{"rows":1}]`, ``},
 		`{"meta2":{"rows":[2]},"data":{"rows":[1]},"meta":{}}`:                                         {`[1]`, `{}}`},
 	} {
-		rows, meta, err := Find([]byte(answer))
+		rows, meta, err := find([]byte(answer))
 		if err != nil || string(rows) != want[0] || string(meta) != want[1] {
 			t.Errorf("%s has the rows %s and the meta %s (%v), want %s", answer, rows, meta, err, want)
 		}
 	}
 	for _, answer := range []string{``, `{}`, `[]`, `{"data":{"rows":[]}}`, `{"data":{},"meta":{}}`, `{"data":[],"meta":{}}`,
 		`{"data":{"rows":[}`, `{"data":{"rows":[1,`} {
-		if rows, meta, err := Find([]byte(answer)); err == nil {
+		if rows, meta, err := find([]byte(answer)); err == nil {
 			t.Errorf("%s has the rows %s and the meta %s", answer, rows, meta)
 		}
 	}
@@ -100,7 +100,7 @@ func TestAppendRefusesOtherJSON(t *testing.T) {
 		}
 	}
 	for _, rows := range []string{``, `{}`, `[`, `[1`, `[1,`, `["`, `[,]`, `[1]x`, `[{]`} {
-		if got, err := AppendNDJSON(nil, []byte(rows)); err == nil {
+		if got, err := appendNDJSON(nil, []byte(rows)); err == nil {
 			t.Errorf("%s is %q", rows, got)
 		}
 	}
@@ -187,7 +187,7 @@ func FuzzAppend(f *testing.F) {
 		if read, err := csv.NewReader(bytes.NewReader(got)).ReadAll(); err != nil || fmt.Sprint(read) != fmt.Sprint(want) {
 			t.Errorf("%s is %q (%v), want %q", compact, read, err, want)
 		}
-		lines, err := AppendNDJSON(nil, compact)
+		lines, err := appendNDJSON(nil, compact)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,8 +206,8 @@ func FuzzAppend(f *testing.F) {
 func FuzzDamaged(f *testing.F) {
 	f.Add([]byte(`{"success":true,"data":{"rows":[{"name":"a\"","notes":[1,[2]],"rules":[{"type":null}]}]},"meta":{"notes":[]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		_, _, _ = Find(text)
-		_, _ = AppendNDJSON(nil, text)
+		_, _, _ = find(text)
+		_, _ = appendNDJSON(nil, text)
 		_, _ = New(nested(), guard).AppendCSV(nil, text)
 	})
 }
@@ -231,7 +231,7 @@ func TestAppendAllocatesLittle(t *testing.T) {
 	for _, n := range []int{1, 1000} {
 		rows := manyRows(n)
 		dst := make([]byte, 0, len(rows))
-		for name, convert := range map[string]func([]byte, []byte) ([]byte, error){"CSV": table.AppendCSV, "NDJSON": AppendNDJSON} {
+		for name, convert := range map[string]func([]byte, []byte) ([]byte, error){"CSV": table.AppendCSV, "NDJSON": appendNDJSON} {
 			if allocations := testing.AllocsPerRun(10, func() {
 				if _, err := convert(dst, rows); err != nil {
 					t.Fatal(err)
@@ -250,7 +250,7 @@ func BenchmarkAppend(b *testing.B) {
 		for _, f := range []struct {
 			name    string
 			convert func([]byte, []byte) ([]byte, error)
-		}{{"csv", table.AppendCSV}, {"ndjson", AppendNDJSON}} {
+		}{{"csv", table.AppendCSV}, {"ndjson", appendNDJSON}} {
 			b.Run(fmt.Sprintf("%s/%d", f.name, n), func(b *testing.B) {
 				b.SetBytes(int64(len(rows)))
 				b.ReportAllocs()

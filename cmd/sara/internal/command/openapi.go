@@ -5,7 +5,7 @@ import (
 
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
-	"sara/proxy"
+	"sara/proxy/openapi"
 )
 
 type openAPICommand struct {
@@ -14,7 +14,7 @@ type openAPICommand struct {
 }
 
 func (c *openAPICommand) Run(con *console.Console) error {
-	document, err := proxy.OpenAPI(c.BaseURL.Or(c.Listen.URL()))
+	document, err := openapi.Document(c.BaseURL.Or(c.Listen.URL()))
 	if err != nil {
 		return err
 	}

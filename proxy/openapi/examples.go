@@ -1,4 +1,4 @@
-package proxy
+package openapi
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 var exampleFiles embed.FS
 
 // example returns an example of the operation's answer as compact JSON, and the request that it answers.
-func (r *route) example() (request string, answer []byte, err error) {
-	text, err := exampleFiles.ReadFile("examples/" + r.Operation + ".json")
+func (o *Operation) example() (request string, answer []byte, err error) {
+	text, err := exampleFiles.ReadFile("examples/" + o.ID + ".json")
 	if err != nil {
-		return "", nil, fmt.Errorf("the operation %s has no example: %w", r.Operation, err)
+		return "", nil, fmt.Errorf("the operation %s has no example: %w", o.ID, err)
 	}
 	var example struct {
 		Request string          `json:"request"`
@@ -27,7 +27,7 @@ func (r *route) example() (request string, answer []byte, err error) {
 		err = json.Compact(&compact, example.Answer)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("example of %s: %w", r.Operation, err)
+		return "", nil, fmt.Errorf("example of %s: %w", o.ID, err)
 	}
 	return example.Request, compact.Bytes(), nil
 }

@@ -1,8 +1,7 @@
-package proxy
+package openapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,24 +12,16 @@ import (
 	"sara/translate"
 )
 
-// serveOpenAPI answers /v1/openapi.json.
-func (s *Server) serveOpenAPI(context.Context, *call) (reply, error) {
-	return reply{answer: s.document, cacheStatus: cacheBypass, maxAge: documentAge}, nil
-}
-
-// documentAge is the max-age of the document in seconds.
-const documentAge = 300
-
-// OpenAPI returns the OpenAPI 3.1 document of the API at baseURL. It is generated from the route table.
-func OpenAPI(baseURL string) ([]byte, error) {
+// Document returns the OpenAPI 3.1 document of the API at baseURL.
+func Document(baseURL string) ([]byte, error) {
 	parts := make(components)
 	var paths orderedObject
-	for _, r := range table() {
-		operation, err := r.describe(parts)
+	for _, o := range Operations() {
+		operation, err := o.describe(parts)
 		if err != nil {
 			return nil, err
 		}
-		paths = append(paths, orderedMember{r.Path, map[string]any{"get": operation}})
+		paths = append(paths, orderedMember{o.Path, map[string]any{"get": operation}})
 	}
 	parts.place(errorSchema())
 	document, err := writeJSON(map[string]any{
@@ -104,25 +95,25 @@ func writeJSON(value any, indent string) ([]byte, error) {
 // extension is the second tag of the endpoints that other services of this API need not have.
 const extension = "Extension"
 
-func (r *route) tags() []string {
-	if r.Extension {
-		return []string{r.group(), extension}
+func (o *Operation) tags() []string {
+	if o.Extension {
+		return []string{o.group(), extension}
 	}
-	return []string{r.group()}
+	return []string{o.group()}
 }
 
-// group is the first tag of a route.
-func (r *route) group() string {
+// group is the first tag of an operation.
+func (o *Operation) group() string {
 	switch {
-	case r.Open:
+	case o.Open:
 		return "Reference"
-	case r.Scope == policy.PropertiesRead:
+	case o.Scope == policy.PropertiesRead:
 		return "Properties"
-	case r.Scope == policy.PerformanceRead, r.Operation == "listAnomalies":
+	case o.Scope == policy.PerformanceRead, o.ID == "listAnomalies":
 		return "Performance"
-	case r.Scope == policy.IndexingRead:
+	case o.Scope == policy.IndexingRead:
 		return "Indexing"
-	case r.Scope == policy.ConfigRead:
+	case o.Scope == policy.ConfigRead:
 		return "Configuration"
 	}
 	return "Account"
@@ -144,21 +135,21 @@ func groups() []any {
 // securityScheme is the name of the API key in the document.
 const securityScheme = "key"
 
-// describe returns the operation of a route. OpenAPI 3.1 allows the scope as a role of the security requirement; the codes by which the
+// describe returns the operation as the document has it. OpenAPI 3.1 allows the scope as a role of the security requirement; the codes by which the
 // errors are distinguished have a keyword of our own.
-func (r *route) describe(parts components) (map[string]any, error) {
-	content, err := r.describeAnswer(parts)
+func (o *Operation) describe(parts components) (map[string]any, error) {
+	content, err := o.describeAnswer(parts)
 	if err != nil {
 		return nil, err
 	}
 	responses := map[string]any{
-		"200": map[string]any{"description": "The answer.", "headers": headerReferences(append(answerHeaders(), r.metaHeaders()...)...),
+		"200": map[string]any{"description": "The answer.", "headers": headerReferences(append(answerHeaders(), o.metaHeaders()...)...),
 			"content": content},
 		"304": schema{"$ref": "#/components/responses/NotModified"},
 	}
 	codes := []string{}
 	for _, status := range errorStatuses() {
-		names := r.codesOf(status)
+		names := o.codesOf(status)
 		if len(names) > 0 {
 			responses[strconv.Itoa(status)] = schema{"$ref": "#/components/responses/" + responseName(status)}
 		}
@@ -169,44 +160,44 @@ func (r *route) describe(parts components) (map[string]any, error) {
 		}
 	}
 	return map[string]any{
-		"operationId": r.Operation, "summary": r.Summary, "description": r.About, "tags": r.tags(),
-		"parameters": r.describeParams(parts), "responses": responses, "x-error-codes": codes,
-		"security": r.security(),
+		"operationId": o.ID, "summary": o.Summary, "description": o.About, "tags": o.tags(),
+		"parameters": o.describeParams(parts), "responses": responses, "x-error-codes": codes,
+		"security": o.security(),
 	}, nil
 }
 
-// describeAnswer returns the answer of a route in each of its formats.
-func (r *route) describeAnswer(parts components) (map[string]any, error) {
-	if r.Open {
-		return map[string]any{"application/json": map[string]any{"schema": parts.place(r.Data)}}, nil
+// describeAnswer returns the answer of an operation in each of its formats.
+func (o *Operation) describeAnswer(parts components) (map[string]any, error) {
+	if o.Open {
+		return map[string]any{"application/json": map[string]any{"schema": parts.place(o.data)}}, nil
 	}
-	request, example, err := r.example()
+	request, example, err := o.example()
 	if err != nil {
 		return nil, err
 	}
 	answer := object(
 		member{name: "success", schema: boolean("The request was answered.").with("const", true).named("Success")},
-		member{name: "data", schema: r.Data},
-		member{name: "meta", schema: r.Meta}).named(r.noun() + "Answer")
+		member{name: "data", schema: o.data},
+		member{name: "meta", schema: o.meta}).named(o.noun() + "Answer")
 	content := map[string]any{"application/json": mediaOf(parts.place(answer), request, json.RawMessage(example))}
-	return content, r.describeFormats(content, request, example)
+	return content, o.describeFormats(content, request, example)
 }
 
-// security is the security requirement of a route. An empty one overrides that of the whole document.
-func (r *route) security() []any {
-	if r.Open {
+// security is the security requirement of an operation. An empty one overrides that of the whole document.
+func (o *Operation) security() []any {
+	if o.Open {
 		return []any{}
 	}
-	return []any{map[string]any{securityScheme: append([]string{}, r.Scope.Names()...)}}
+	return []any{map[string]any{securityScheme: append([]string{}, o.Scope.Names()...)}}
 }
 
-func (r *route) ofProperty() bool { return strings.Contains(r.Path, "{id}") }
+func (o *Operation) ofProperty() bool { return strings.Contains(o.Path, "{id}") }
 
-func (r *route) takes(parameter string) bool {
-	return slices.ContainsFunc(r.Endpoint.Params, func(p translate.Param) bool { return p.Name == parameter })
+func (o *Operation) takes(parameter string) bool {
+	return slices.ContainsFunc(o.Endpoint.Params, func(p translate.Param) bool { return p.Name == parameter })
 }
 
 // noun is the operation id without its verb.
-func (r *route) noun() string {
-	return strings.TrimPrefix(strings.TrimPrefix(r.Operation, "get"), "list")
+func (o *Operation) noun() string {
+	return strings.TrimPrefix(strings.TrimPrefix(o.ID, "get"), "list")
 }

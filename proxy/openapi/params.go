@@ -1,4 +1,4 @@
-package proxy
+package openapi
 
 import (
 	"cmp"
@@ -12,14 +12,14 @@ import (
 // extensionKeyword marks a parameter that the specification of the API does not have.
 const extensionKeyword = "x-extension"
 
-func (r *route) describeParams(parts components) []any {
-	parameters := make([]any, 0, len(r.Endpoint.Params)+1)
-	if r.ofProperty() {
+func (o *Operation) describeParams(parts components) []any {
+	parameters := make([]any, 0, len(o.Endpoint.Params)+1)
+	if o.ofProperty() {
 		parameters = append(parameters, map[string]any{
 			"name": "id", "in": "path", "required": true, "schema": text("").with("minLength", 1), "example": "example.com",
 			"description": "The property: its id, its bare domain, its slug, or its full string in Search Console (percent-encoded)."})
 	}
-	for _, p := range r.Endpoint.Params {
+	for _, p := range o.Endpoint.Params {
 		parameters = append(parameters, describeParam(p, parts))
 	}
 	return parameters

@@ -1,9 +1,19 @@
-package proxy
+package openapi
 
 import (
 	"fmt"
 
 	"sara/proxy/media"
+)
+
+// The names of the header fields that stand for the meta in a format that has no place for it.
+const (
+	HeaderSource      = "X-Source"
+	HeaderStaleReason = "X-Stale-Reason"
+	HeaderTruncatedBy = "X-Truncated-By"
+	HeaderHasMore     = "X-Has-More"
+	HeaderDateRange   = "X-Date-Range"
+	HeaderNote        = "X-Note"
 )
 
 // mediaOf describes a body with an example, whose summary is the request that it answers.
@@ -12,8 +22,8 @@ func mediaOf(s schema, request string, example any) map[string]any {
 }
 
 // describeFormats adds the formats that the rows of the answer can be had in, with the example's rows.
-func (r *route) describeFormats(content map[string]any, request string, example []byte) error {
-	table := tableOf(r)
+func (o *Operation) describeFormats(content map[string]any, request string, example []byte) error {
+	table := o.Table()
 	if table == nil {
 		return nil
 	}
@@ -21,9 +31,9 @@ func (r *route) describeFormats(content map[string]any, request string, example 
 		media.CSV:    "The rows in the form of RFC 4180, with a header line. Headers say what the meta says.",
 		media.NDJSON: "The rows, one JSON object a line. Headers say what the meta says.",
 	} {
-		body, _, err := convert(table, f, example)
+		body, _, err := table.Convert(f, example)
 		if err != nil {
-			return fmt.Errorf("example of %s as %s: %w", r.Operation, f, err)
+			return fmt.Errorf("example of %s as %s: %w", o.ID, f, err)
 		}
 		kind, subtype := f.Type()
 		content[kind+"/"+subtype] = mediaOf(text(about), request, string(body))
@@ -32,13 +42,13 @@ func (r *route) describeFormats(content map[string]any, request string, example 
 }
 
 // metaHeaders are the headers that stand for the meta of an answer in a format that has no place for it.
-func (r *route) metaHeaders() (names []string) {
-	if r.columns() == nil {
+func (o *Operation) metaHeaders() (names []string) {
+	if o.columns() == nil {
 		return nil
 	}
-	members, _ := r.Meta["properties"].(properties)
-	for _, m := range []struct{ member, header string }{{"source", headerSource}, {"stale_reason", headerStaleReason},
-		{"truncated_by", headerTruncatedBy}, {"has_more", headerHasMore}, {"date_range", headerDateRange}, {"notes", headerNote}} {
+	members, _ := o.meta["properties"].(properties)
+	for _, m := range []struct{ member, header string }{{"source", HeaderSource}, {"stale_reason", HeaderStaleReason},
+		{"truncated_by", HeaderTruncatedBy}, {"has_more", HeaderHasMore}, {"date_range", HeaderDateRange}, {"notes", HeaderNote}} {
 		if _, ok := members[m.member]; ok {
 			names = append(names, m.header)
 		}
@@ -52,12 +62,12 @@ func metaHeaderDescriptions() map[string]map[string]any {
 			"schema": schema{"type": "string"}, "example": example}
 	}
 	return map[string]map[string]any{
-		headerSource:      header("source", "live"),
-		headerStaleReason: header("stale_reason", reasonSlow),
-		headerTruncatedBy: header("truncated_by", "clicks"),
-		headerHasMore:     header("has_more", "true"),
-		headerDateRange:   header("date_range, as its first and its last day", "2026-10-23/2026-11-19"),
-		headerNote: header("notes, a header for each, in which characters beyond ASCII and the percent sign are percent-encoded",
+		HeaderSource:      header("source", "live"),
+		HeaderStaleReason: header("stale_reason", "Search Console takes longer than usual to answer"),
+		HeaderTruncatedBy: header("truncated_by", "clicks"),
+		HeaderHasMore:     header("has_more", "true"),
+		HeaderDateRange:   header("date_range, as its first and its last day", "2026-10-23/2026-11-19"),
+		HeaderNote: header("notes, a header for each, in which characters beyond ASCII and the percent sign are percent-encoded",
 			"Search Console has not published 2026-11-19 yet."),
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package openapi
 
 import "sara/translate"
 
@@ -99,5 +99,5 @@ func urlsMetaSchema() schema {
 func indexMetaMembers() []member {
 	return []member{requestIDMember(), propertyIDMember(), notesMember(),
 		{name: "source", schema: text("Results are collected once a day: they are not current.").with("const", string(translate.SourceArchive))},
-		{name: "cache", schema: text("There is no response cache behind the answer.").with("const", cacheBypass)}}
+		{name: "cache", schema: text("There is no response cache behind the answer.").with("const", "bypass")}}
 }

@@ -1,4 +1,4 @@
-package proxy
+package openapi
 
 func siteMember() member {
 	return member{name: "gsc_property",

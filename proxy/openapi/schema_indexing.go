@@ -1,11 +1,18 @@
-package proxy
+package openapi
 
 import "sara/translate"
+
+// The states of an indexing collection (spec: States and transitions). Only the last one has results to count.
+const (
+	PendingDiscovery  = "pending_discovery"
+	PendingInspection = "pending_inspection"
+	IndexReady        = "ready"
+)
 
 func indexingSchema() schema {
 	return object(
 		member{name: "status", schema: text("How far collecting has come; before ready nothing is known, which does not mean that nothing is indexed.").
-			with("enum", []string{pendingDiscovery, pendingInspection, indexReady}).like(indexReady)},
+			with("enum", []string{PendingDiscovery, PendingInspection, IndexReady}).like(IndexReady)},
 		member{name: "discovery_source",
 			schema: text("What the URLs were found in: sitemaps, pages with search traffic, or both; null while there are none.").
 				with("enum", []string{"sitemap", "performance", "sitemap+performance"}).named("DiscoverySource").orNull()},

@@ -1,4 +1,4 @@
-package proxy
+package openapi
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 )
 
 func errorCodeSchema() schema {
-	codes := errorCodes()
+	codes := Codes()
 	return text("What kind of error it is.").with("enum", codes).with("x-enum-varnames", constantNames(codes)).named("ErrorCode")
 }
 
@@ -50,26 +50,26 @@ func codesOf(status int) []string {
 	case http.StatusRequestTimeout: // like any other request that cannot be read
 		return []string{translate.CodeValidation}
 	case http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge:
-		return []string{codeTooLarge}
+		return []string{CodeTooLarge}
 	}
-	return slices.DeleteFunc(errorCodes(), func(code string) bool { return statusOf(code) != status })
+	return slices.DeleteFunc(Codes(), func(code string) bool { return StatusOf(code) != status })
 }
 
 // codesOf lists the codes of a status that this route can answer with.
-func (r *route) codesOf(status int) []string {
+func (o *Operation) codesOf(status int) []string {
 	return slices.DeleteFunc(codesOf(status), func(code string) bool {
 		switch code {
-		case policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeAddress, codeOrigin, policy.CodeNoAccess,
+		case policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeAddress, CodeOrigin, policy.CodeNoAccess,
 			policy.CodeRateLimited, policy.CodeQuotaExceeded:
-			return r.Open
+			return o.Open
 		case policy.CodePropertyAmbiguous, policy.CodeNotFound:
-			return !r.ofProperty()
+			return !o.ofProperty()
 		case policy.CodeScope:
-			return r.Scope == 0
-		case translate.CodeDateRangeTooOld, policy.CodeUpstreamQuota, codeUpstreamUnavailable:
-			return !r.takes("date_range")
-		case codeFilteredUnavailable:
-			return !r.takes("filters")
+			return o.Scope == 0
+		case translate.CodeDateRangeTooOld, policy.CodeUpstreamQuota, CodeUpstreamUnavailable:
+			return !o.takes("date_range")
+		case CodeFilteredUnavailable:
+			return !o.takes("filters")
 		}
 		return false
 	})
