@@ -64,44 +64,44 @@ func (l *accessLog) sampled(id string, status int) (fraction float64, ok bool) {
 }
 
 // write writes the line of a request.
-func (l *accessLog) write(c *call, status int, code string, took time.Duration) {
+func (l *accessLog) write(x *exchange, status int, code string, took time.Duration) {
 	if l.config.Out == nil {
 		return
 	}
-	fraction, ok := l.sampled(c.id, status)
+	fraction, ok := l.sampled(x.id, status)
 	if !ok {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.line = l.append(l.line[:0], c, status, code, took, fraction)
+	l.line = l.append(l.line[:0], x, status, code, took, fraction)
 	_, _ = l.config.Out.Write(l.line) // there is no other log to report the error to
 }
 
 // append appends the line of a request. A sampled line carries the sampling fraction. The caller holds the lock.
-func (l *accessLog) append(dst []byte, c *call, status int, code string, took time.Duration, fraction float64) []byte {
+func (l *accessLog) append(dst []byte, x *exchange, status int, code string, took time.Duration, fraction float64) []byte {
 	f := l.config.Format
-	dst = f.word(l.begin(dst, c.started.Add(took)), "request_id", c.id)
-	dst = f.word(dst, "operation", c.route.label())
-	if c.message != "" {
-		dst = f.text(dst, "message", c.message)
+	dst = f.word(l.begin(dst, x.started.Add(took)), "request_id", x.id)
+	dst = f.word(dst, "operation", x.route.label())
+	if x.message != "" {
+		dst = f.text(dst, "message", x.message)
 	}
 	dst = strconv.AppendInt(f.name(dst, "status"), int64(status), 10)
 	dst = appendSeconds(f.name(dst, "seconds"), took)
-	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(c.length()), 10)
-	dst = f.text(dst, "client", c.client)
+	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(x.length()), 10)
+	dst = f.text(dst, "client", x.client)
 	if code != "" {
 		dst = f.word(dst, "code", code)
 	}
-	if c.format != media.JSON {
-		dst = f.word(dst, "format", c.format.String())
+	if x.format != media.JSON {
+		dst = f.word(dst, "format", x.format.String())
 	}
-	if m := c.memoized; m != nil && c.property != nil {
+	if m := x.memoized; m != nil && x.property != nil {
 		dst = append(dst, m.logged...)
 	} else {
-		dst = f.appendTenant(dst, c.grant, c.property)
+		dst = f.appendTenant(dst, x.grant, x.property)
 	}
-	if id := c.traceID(); id != "" {
+	if id := x.traceID(); id != "" {
 		dst = f.text(dst, "trace_id", id)
 	}
 	if fraction < 1 {

@@ -20,12 +20,12 @@ import (
 	"sara/policy"
 )
 
-// answered is a call whose answer has a body of five bytes.
-func answered(client string) *call {
+// answered is an exchange whose answer has a body of five bytes.
+func answered(client string) *exchange {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Response.SetBodyString("12345")
-	return &call{id: "req_1", route: &route{Operation: "getSummary"}, started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC),
-		client: client, http: ctx}
+	return &exchange{call: call{id: "req_1", started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC)},
+		route: &route{Operation: "getSummary"}, client: client, http: ctx}
 }
 
 // A line is written as slog would write it, so that one parser reads the whole log.
@@ -37,12 +37,12 @@ func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 			full := answered(client)
 			full.grant = &policy.Grant{Key: &policy.Key{ID: "key-1", AccountID: "account-1"}}
 			full.property = &policy.Property{ID: "property-1"}
-			for _, c := range []*call{answered(client), full} {
+			for _, x := range []*exchange{answered(client), full} {
 				attributes := []any{"request_id", "req_1", "operation", "getSummary", "status", 200, "seconds", 0.00125, "bytes", 5, "client", client}
 				if code != "" {
 					attributes = append(attributes, "code", code)
 				}
-				if c.grant != nil {
+				if x.grant != nil {
 					attributes = append(attributes, "key", "key-1", "account", "account-1", "property", "property-1")
 				}
 				var asText, asJSON bytes.Buffer
@@ -50,11 +50,11 @@ func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 				slog.New(slog.NewJSONHandler(&asJSON, nil)).Info("request", attributes...)
 				took := 1250 * time.Microsecond
 				odd := client == `back\slash` || client == "ünïcode" // slog does not quote these
-				if got, want := afterTime(lineOf(AccessText, c, code, took)), afterTime(asText.Bytes()); got != want && !odd {
+				if got, want := afterTime(lineOf(AccessText, x, code, took)), afterTime(asText.Bytes()); got != want && !odd {
 					t.Errorf("text:\n got %swant %s", got, want)
 				}
 				var got, want map[string]any
-				line := lineOf(AccessJSON, c, code, took)
+				line := lineOf(AccessJSON, x, code, took)
 				if err := json.Unmarshal(line, &got); err != nil || json.Unmarshal(asJSON.Bytes(), &want) != nil || line[len(line)-1] != '\n' {
 					t.Fatalf("%q: %v", line, err)
 				}
@@ -99,9 +99,9 @@ func TestAccessLinesHaveExactSeconds(t *testing.T) {
 }
 
 // lineOf returns the line of a success.
-func lineOf(f AccessFormat, c *call, code string, took time.Duration) []byte {
+func lineOf(f AccessFormat, x *exchange, code string, took time.Duration) []byte {
 	l := &accessLog{config: AccessLogConfig{Format: f}}
-	return l.append(nil, c, 200, code, took, 1)
+	return l.append(nil, x, 200, code, took, 1)
 }
 
 func afterTime(line []byte) string {
@@ -165,17 +165,17 @@ func TestAccessLogCanBeOff(t *testing.T) {
 
 func BenchmarkAccessLine(b *testing.B) {
 	l := &accessLog{config: AccessLogConfig{Out: io.Discard, Format: AccessJSON, Sample: 1}}
-	c := answered("192.0.2.1")
-	c.grant = &policy.Grant{Key: &policy.Key{ID: "key_0123456789abcdef", AccountID: "acct_0123456789abcdef"}}
-	c.property, c.id = &policy.Property{ID: "prop_0123456789abcdef"}, newRequestID().String()
+	x := answered("192.0.2.1")
+	x.grant = &policy.Grant{Key: &policy.Key{ID: "key_0123456789abcdef", AccountID: "acct_0123456789abcdef"}}
+	x.property, x.id = &policy.Property{ID: "prop_0123456789abcdef"}, newRequestID().String()
 	run := func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			l.write(c, 200, "", 1250*time.Microsecond)
+			l.write(x, 200, "", 1250*time.Microsecond)
 		}
 	}
 	b.Run("any", run)
-	c.memoized = &admittedRequest{logged: AccessJSON.appendTenant(nil, c.grant, c.property)}
+	x.memoized = &admittedRequest{logged: AccessJSON.appendTenant(nil, x.grant, x.property)}
 	b.Run("memoized", run)
 }
 

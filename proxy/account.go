@@ -36,8 +36,8 @@ type workspace struct {
 }
 
 // serveAccount answers /v1/me. The usage includes this request.
-func serveAccount(_ *Server, _ context.Context, c *call) (reply, error) {
-	key, plan := c.grant.Key, c.grant.Plan
+func serveAccount(_ *Server, _ context.Context, x *exchange) (reply, error) {
+	key, plan := x.grant.Key, x.grant.Plan
 	var me account
 	me.Key.ID = key.ID
 	me.Key.Scopes = key.Scopes.Names()
@@ -48,10 +48,10 @@ func serveAccount(_ *Server, _ context.Context, c *call) (reply, error) {
 	me.Limits.RequestsPerDay = plan.RequestsPerDay
 	me.Limits.SearchConsoleCallsPerDay = plan.SearchConsoleCallsPerDay
 	me.Limits.LiveCallsPerMinutePerProperty = plan.LiveCallsPerMinutePerProperty
-	me.Usage.RequestsThisHour = c.grant.Usage.RequestsThisHour
-	me.Usage.RequestsToday = c.grant.Usage.RequestsToday
-	me.Usage.SearchConsoleCallsToday = c.grant.Usage.CallsToday
-	me.Usage.SearchConsoleCallsRemainingToday = max(0, plan.SearchConsoleCallsPerDay-c.grant.Usage.CallsToday)
+	me.Usage.RequestsThisHour = x.grant.Usage.RequestsThisHour
+	me.Usage.RequestsToday = x.grant.Usage.RequestsToday
+	me.Usage.SearchConsoleCallsToday = x.grant.Usage.CallsToday
+	me.Usage.SearchConsoleCallsRemainingToday = max(0, plan.SearchConsoleCallsPerDay-x.grant.Usage.CallsToday)
 	r := envelope(me, struct{}{})
 	r.maxAge = noStore // the usage changes with each request
 	return r, nil

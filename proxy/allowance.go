@@ -14,21 +14,21 @@ type allowance struct {
 }
 
 // allowance returns the daily allowance of the request's account, zeros if it has none.
-func (c *call) allowance() allowance {
-	a := allowance{reset: nextUTCMidnight(c.allowanceTime()).Unix()}
-	if c.grant != nil {
-		a.limit = c.grant.Plan.RequestsPerDay
-		a.remaining = max(0, a.limit-c.grant.Usage.RequestsToday)
+func (x *exchange) allowance() allowance {
+	a := allowance{reset: nextUTCMidnight(x.allowanceTime()).Unix()}
+	if x.grant != nil {
+		a.limit = x.grant.Plan.RequestsPerDay
+		a.remaining = max(0, a.limit-x.grant.Usage.RequestsToday)
 	}
 	return a
 }
 
 // allowanceTime is the time of the request by the clock of the counters, if they were read.
-func (c *call) allowanceTime() time.Time {
-	if c.grant != nil && !c.grant.Usage.At.IsZero() {
-		return c.grant.Usage.At
+func (x *exchange) allowanceTime() time.Time {
+	if x.grant != nil && !x.grant.Usage.At.IsZero() {
+		return x.grant.Usage.At
 	}
-	return c.started
+	return x.started
 }
 
 func (a allowance) set(header *fasthttp.ResponseHeader) {

@@ -21,8 +21,8 @@ type countMeta struct {
 }
 
 // serveAnomalies answers /v1/anomalies.
-func serveAnomalies(s *Server, _ context.Context, c *call) (reply, error) {
-	known := s.reports.config.Anomalies.Within(c.params.From, c.params.To)
+func serveAnomalies(s *Server, _ context.Context, x *exchange) (reply, error) {
+	known := s.reports.config.Anomalies.Within(x.params.From, x.params.To)
 	return envelope(rows[anomalyRow]{convertAll(known, rowOfAnomaly)}, countMeta{RowCount: len(known)}), nil
 }
 

@@ -35,7 +35,7 @@ func (s *reportServer) answerAtHand(ctx context.Context, q *reportRequest) (repl
 func (c *call) mayBeStored() bool {
 	has := c.property.History
 	span := c.params.Span()
-	return has != nil && int32(span.Start) >= has.First && int32(span.End) <= has.Last && c.property.AccessProblem() == "" && !c.header.noCache
+	return has != nil && int32(span.Start) >= has.First && int32(span.End) <= has.Last && c.property.AccessProblem() == "" && !c.noCache
 }
 
 // isKept reports whether memory has an answer to a request that can be sent again.

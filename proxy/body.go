@@ -44,37 +44,37 @@ func (b *body) Close() error {
 	return nil
 }
 
-func (c *call) writeBody(r reply) {
-	tail := c.scratch[:0]
+func (x *exchange) writeBody(r reply) {
+	tail := x.scratch[:0]
 	if r.tail != nil {
-		tail = r.tail(tail, r.cacheStatus, c.id)
+		tail = r.tail(tail, r.cacheStatus, x.id)
 	}
-	c.body = body{head: r.answer.Head(), tail: tail}
-	if c.packs(r.answer) {
-		c.body = body{head: r.answer.Packed(), tail: r.answer.AppendPacked(tail[len(tail):], tail)}
-		setHeader(&c.http.Response.Header, fasthttp.HeaderContentEncoding, "gzip")
+	x.body = body{head: r.answer.Head(), tail: tail}
+	if x.packs(r.answer) {
+		x.body = body{head: r.answer.Packed(), tail: r.answer.AppendPacked(tail[len(tail):], tail)}
+		setHeader(&x.http.Response.Header, fasthttp.HeaderContentEncoding, "gzip")
 	}
-	c.http.Response.SetBodyStream(&c.body, len(c.body.head)+len(c.body.tail))
+	x.http.Response.SetBodyStream(&x.body, len(x.body.head)+len(x.body.tail))
 }
 
-// takeBody makes a long body that the HTTP library holds one of the call.
-func (c *call) takeBody() {
-	if response := &c.http.Response; !response.IsBodyStream() && len(response.Body()) > writeBuffer {
-		c.body = body{head: response.SwapBody(nil)}
-		response.SetBodyStream(&c.body, len(c.body.head))
+// takeBody makes a long body that the HTTP library holds one of the exchange.
+func (x *exchange) takeBody() {
+	if response := &x.http.Response; !response.IsBodyStream() && len(response.Body()) > writeBuffer {
+		x.body = body{head: response.SwapBody(nil)}
+		response.SetBodyStream(&x.body, len(x.body.head))
 	}
 }
 
 // holdBody counts the body while it is being sent, if it is long.
-func (s *Server) holdBody(c *call) {
-	if len(c.body.head) > writeBuffer && c.grant != nil {
-		c.body.sending = s.sendings.begin(connectionOf(c.http).Conn, c.grant.Key.AccountID, c.body.head)
+func (s *Server) holdBody(x *exchange) {
+	if len(x.body.head) > writeBuffer && x.grant != nil {
+		x.body.sending = s.sendings.begin(connectionOf(x.http).Conn, x.grant.Key.AccountID, x.body.head)
 	}
 }
 
 // length returns the length of the response's body in bytes.
-func (c *call) length() int {
-	response := &c.http.Response
+func (x *exchange) length() int {
+	response := &x.http.Response
 	if response.IsBodyStream() {
 		return response.Header.ContentLength()
 	}

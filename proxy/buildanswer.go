@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -13,7 +14,12 @@ import (
 
 // reply is the reply with an answer to the request.
 func (q *reportRequest) reply(answer *cache.Answer, status string) reply {
-	return q.call.reply(answer, q.left(answer), status)
+	return reportReply(answer, q.left(answer), status)
+}
+
+// reportReply returns the reply of a report. A client may keep it as long as it stays fresh.
+func reportReply(answer *cache.Answer, fresh time.Duration, cacheStatus string) reply {
+	return reply{answer: answer, tail: translate.AppendTail, cacheStatus: cacheStatus, maxAge: max(mustRevalidate, int(fresh/time.Second))}
 }
 
 // cacheStatus is the status of an answer from these rows: bypass only if no-cache made a call.
@@ -21,7 +27,7 @@ func (q *reportRequest) cacheStatus(fetches []translate.Fetch, found []cache.Fou
 	status := cacheHit
 	for i, f := range found {
 		switch called := f.Status == cache.Filled || f.Status == cache.Coalesced; {
-		case called && q.call.header.noCache:
+		case called && q.call.noCache:
 			return cacheBypass
 		case called || fetches[i].Upstream == nil:
 			status = cacheMiss
@@ -44,7 +50,7 @@ func (s *reportServer) buildAnswer(ctx context.Context, m *material, status stri
 	if err != nil {
 		return reply{}, err
 	}
-	defer end()
+	defer func() { end() }()
 	rows := make([]*translate.Rows, len(m.found), len(m.archive.memory)) // on the stack
 	s.mergeRows(rows, m)
 	origin, err := s.origin(ctx, m, rows)
@@ -58,11 +64,10 @@ func (s *reportServer) buildAnswer(ctx context.Context, m *material, status stri
 	s.cache.CountWidened(m.countWidened(xxhash.Sum64(m.key)))
 	answer := cache.NewAnswer(head, m.call.started, entries...)
 	s.keepAnswer(m, origin, answer)
-	r := m.reply(answer, status)
-	if size.isLarge() {
-		_, err = s.forms.inForm(m.call, r) // in the same turn: answers that wait for another one would take up memory
+	if size.isLarge() && !m.call.part {
+		m.call.turn, end = end, func() {} // the answer takes its form in the same turn: answers that wait for another one would take up memory
 	}
-	return r, err
+	return m.reply(answer, status), nil
 }
 
 // origin returns where the rows of an answer come from, and everything that it says about its days.

@@ -17,8 +17,8 @@ import (
 // A connection is a client's connection, with what a request on it leaves for the next. It carries one at a time, so that it needs no lock.
 type connection struct {
 	*connections.Conn
-	spare *call // the memory of the call of an earlier request; nil: there is none
-	begun *call // of the request in progress, whose route is not known yet; nil: it is, or there is none
+	spare *exchange // the memory of the exchange of an earlier request; nil: there is none
+	begun *exchange // of the request in progress, whose route is not known yet; nil: it is, or there is none
 
 	// The last Authorization field with a key, and the hash of the key: most clients have one key.
 	authorization []byte
@@ -28,18 +28,18 @@ type connection struct {
 // connectionOf returns the connection of a request: the listener makes them all.
 func connectionOf(http *fasthttp.RequestCtx) *connection { return http.Conn().(*connection) }
 
-// takeCall returns memory for the call of a request.
-func (c *connection) takeCall() *call {
+// takeExchange returns memory for the exchange of a request.
+func (c *connection) takeExchange() *exchange {
 	taken := c.spare
 	if c.spare = nil; taken == nil {
-		taken = new(call)
+		taken = new(exchange)
 	}
 	return taken
 }
 
-// keepCall keeps the call of an answered request for the next one, unless it is held. Its body is not sent yet, but will be before the
+// keepExchange keeps the exchange of an answered request for the next one, unless it is held. Its body is not sent yet, but will be before the
 // next request is read.
-func (c *connection) keepCall(answered *call) {
+func (c *connection) keepExchange(answered *exchange) {
 	if !answered.held {
 		answered.release()
 		c.spare = answered
@@ -98,8 +98,8 @@ const refusalRetry = 2 * time.Second
 // refusalOfConnection returns the answer to a connection for which there is no room.
 func (s *Server) refusalOfConnection(id string) []byte {
 	http := new(fasthttp.RequestCtx)
-	c := &call{id: id, route: &route{Path: "refused"}, started: s.now(), http: http}
-	s.errors.send(c, &apiError{code: openapi.CodeServiceUnavailable, retryAfter: refusalRetry,
+	x := &exchange{call: call{id: id, started: s.now()}, route: &route{Path: "refused"}, http: http}
+	s.errors.send(x, &apiError{code: openapi.CodeServiceUnavailable, retryAfter: refusalRetry,
 		message: "too many connections are open: close those that are idle, or use fewer"})
 	http.Response.SetConnectionClose()
 	http.Response.Header.SetServer(serverName)

@@ -65,18 +65,18 @@ func (s *Server) withCORS(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 			s.sharing.share(http)
 			return
 		}
-		c := s.newCall(preflights, http)
+		x := s.newExchange(preflights, http)
 		http.SetStatusCode(fasthttp.StatusNoContent)
-		header := c.commonHeader()
+		header := x.commonHeader()
 		setHeader(header, "X-Cache", cacheBypass)
-		c.allowance().set(header)
+		x.allowance().set(header)
 		setHeader(header, fasthttp.HeaderVary, fasthttp.HeaderOrigin)
 		setHeader(header, headerAllowOrigin, origin)
 		methods, fields := sharedAt(http.RequestURI())
 		setHeader(header, "Access-Control-Allow-Methods", methods)
 		setHeader(header, "Access-Control-Allow-Headers", fields)
 		setHeader(header, "Access-Control-Max-Age", preflightAge)
-		s.telemetry.record(c, nil)
+		s.telemetry.record(x, nil)
 	}
 }
 

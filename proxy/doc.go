@@ -9,8 +9,8 @@
 //     is closed to make room, preferably one without a valid key (proxy/connections/connections.go, Set.admit). If none is idle, the new
 //     connection is refused outside the accept loop (proxy/connections/refusal.go, Listener.refuse). Read and write deadlines bound slow
 //     clients (slowloris).
-//  2. The HTTP server (network.go, Server.newEdge) calls the middleware: it refuses unknown versions of HTTP (call.go, Server.withHTTP1), adds
-//     the headers of CORS (cors.go, Server.withCORS), and reads the header fields that sara uses (requestheader.go, headerReader.read). Then
+//  2. The HTTP server (network.go, Server.newEdge) calls the middleware: it refuses unknown versions of HTTP (exchange.go, Server.withHTTP1),
+//     adds the headers of CORS (cors.go, Server.withCORS), and reads the header fields that sara uses (requestheader.go, headerReader.read). Then
 //     it looks the request up in the memo of admitted requests (memo.go, memo.find). If there is a valid entry, steps 3, 5 and 6
 //     are skipped. A request whose key the gate can refuse without waiting is answered here (endpoints.go, Server.refuseAtOnce;
 //     policy/authenticate.go, Gate.RefuseAtOnce). So are requests for the API reference (pages.go, Server.withPages).
@@ -66,7 +66,8 @@
 // # Lifetimes
 //
 // Only this package sees a fasthttp request, and nothing of one may be used after its handler returns: what lives longer is
-// copied first. The context of a request does not end when the client disconnects, because an upstream call that has begun
+// copied first. An exchange (exchange.go) has the request; the call in it (call.go), from which reports, portfolios and the answers about
+// properties are made, has none. The context of a request does not end when the client disconnects, because an upstream call that has begun
 // is paid for. A cache fill runs on a context of its own.
 //
 // # Tracing

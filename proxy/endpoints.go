@@ -50,25 +50,25 @@ func (e *endpoints) find(path []byte) *route {
 
 // refuseAtOnce answers a request to an endpoint whose key the gate refuses without waiting, and reports whether it has. Such a request needs
 // neither the router nor a context.
-func (s *Server) refuseAtOnce(c *call, known endpoints) bool {
-	if c.header.authorizations != 1 || s.telemetry.tracing.isOn() || !c.http.IsGet() && !c.http.IsHead() || c.isTooLong() {
+func (s *Server) refuseAtOnce(x *exchange, known endpoints) bool {
+	if x.header.authorizations != 1 || s.telemetry.tracing.isOn() || !x.http.IsGet() && !x.http.IsHead() || x.isTooLong() {
 		return false
 	}
-	if c.route = known.find(c.http.URI().PathOriginal()); c.route == nil {
+	if x.route = known.find(x.http.URI().PathOriginal()); x.route == nil {
 		return false
 	}
 	s.telemetry.metrics.inFlight.Inc()
 	defer s.telemetry.metrics.inFlight.Dec()
-	err := s.refusalAtOnce(c)
+	err := s.refusalAtOnce(x)
 	if err != nil {
-		s.conclude(c, err)
+		s.conclude(x, err)
 	}
 	return err != nil
 }
 
-func (s *Server) refusalAtOnce(c *call) (err error) {
+func (s *Server) refusalAtOnce(x *exchange) (err error) {
 	defer panics.Recover(&err)
-	if denial := s.gate.RefuseAtOnce(c.started, c.request()); denial != nil {
+	if denial := s.gate.RefuseAtOnce(x.started, x.request()); denial != nil {
 		return denial
 	}
 	return nil

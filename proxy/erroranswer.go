@@ -20,11 +20,11 @@ type errorForm struct {
 }
 
 // formOf returns the form of the answer with an error to a request.
-func (c *call) formOf(e *apiError) errorForm {
-	f := errorForm{route: c.route, status: e.httpStatus(), code: e.code, message: e.message,
-		retryAfter: int64((e.retryAfter + time.Second - 1) / time.Second), allowance: c.allowance()}
+func (x *exchange) formOf(e *apiError) errorForm {
+	f := errorForm{route: x.route, status: e.httpStatus(), code: e.code, message: e.message,
+		retryAfter: int64((e.retryAfter + time.Second - 1) / time.Second), allowance: x.allowance()}
 	if e.limit > 0 {
-		f.allowance = allowance{limit: e.limit, reset: c.allowanceTime().Add(e.retryAfter + time.Second - 1).Unix()}
+		f.allowance = allowance{limit: e.limit, reset: x.allowanceTime().Add(e.retryAfter + time.Second - 1).Unix()}
 	}
 	return f
 }
@@ -55,43 +55,43 @@ func newErrorAnswers(docsURL string) *errorAnswers {
 }
 
 // repeatable returns the answer that was just written, for further requests.
-func (c *call) repeatable() *repeatedError {
+func (x *exchange) repeatable() *repeatedError {
 	r := new(repeatedError)
-	c.http.Response.Header.CopyTo(&r.header)
-	before, after, _ := bytes.Cut(c.http.Response.Body(), []byte(c.id))
+	x.http.Response.Header.CopyTo(&r.header)
+	before, after, _ := bytes.Cut(x.http.Response.Body(), []byte(x.id))
 	r.before, r.after = bytes.Clone(before), bytes.Clone(after)
 	return r
 }
 
 // repeat writes a kept answer to another request.
-func (c *call) repeat(r *repeatedError) {
-	response := &c.http.Response
+func (x *exchange) repeat(r *repeatedError) {
+	response := &x.http.Response
 	r.header.CopyTo(&response.Header)
-	setHeader(&response.Header, "X-Request-Id", c.id)
-	body := append(append(c.scratch[:0], r.before...), c.id...)
+	setHeader(&response.Header, "X-Request-Id", x.id)
+	body := append(append(x.scratch[:0], r.before...), x.id...)
 	response.SetBodyRaw(append(body, r.after...))
 }
 
 // send answers a request with an error.
-func (a *errorAnswers) send(c *call, e *apiError) {
-	form := c.formOf(e)
+func (a *errorAnswers) send(x *exchange, e *apiError) {
+	form := x.formOf(e)
 	if !form.isRepeated() {
-		a.write(c, e, &form)
+		a.write(x, e, &form)
 		return
 	}
 	if kept, ok := a.repeated.Get(form); ok {
-		c.repeat(kept)
+		x.repeat(kept)
 		return
 	}
-	a.write(c, e, &form)
-	a.repeated.Put(form, c.repeatable())
+	a.write(x, e, &form)
+	a.repeated.Put(form, x.repeatable())
 }
 
 // write writes the answer with an error piece by piece.
-func (a *errorAnswers) write(c *call, e *apiError, form *errorForm) {
-	header := &c.http.Response.Header
-	c.setHeaders(cacheBypass, noStore, form.allowance)
-	c.http.SetStatusCode(form.status)
+func (a *errorAnswers) write(x *exchange, e *apiError, form *errorForm) {
+	header := &x.http.Response.Header
+	x.setHeaders(cacheBypass, noStore, form.allowance)
+	x.http.SetStatusCode(form.status)
 	switch form.status {
 	case fasthttp.StatusUnauthorized:
 		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
@@ -101,7 +101,7 @@ func (a *errorAnswers) write(c *call, e *apiError, form *errorForm) {
 	if form.retryAfter > 0 {
 		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(form.retryAfter, 10))
 	}
-	c.http.Response.SetBodyRaw(appendError(c.scratch[:0], e, c.id, a.docsURL)) // most fit
+	x.http.Response.SetBodyRaw(appendError(x.scratch[:0], e, x.id, a.docsURL)) // most fit
 }
 
 // appendError appends the error envelope.

@@ -23,21 +23,23 @@ import (
 func TestEdge500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	broken := func(path string, serve func(*Server, context.Context, *call) (reply, error)) route {
+	broken := func(path string, serve func(*Server, context.Context, *exchange) (reply, error)) route {
 		return route{Path: path, Operation: "broken", Open: true, serve: serve}
 	}
 	fine := cache.NewAnswer([]byte(`{}`), time.Time{})
 	edge := w.server.newEdge([]route{
-		broken("/panic", func(*Server, context.Context, *call) (reply, error) { panic("secret of the process") }),
-		broken("/nil", func(_ *Server, _ context.Context, c *call) (reply, error) { return reply{}, errors.New(c.property.ID) }),
-		broken("/error", func(*Server, context.Context, *call) (reply, error) {
+		broken("/panic", func(*Server, context.Context, *exchange) (reply, error) { panic("secret of the process") }),
+		broken("/nil", func(_ *Server, _ context.Context, x *exchange) (reply, error) {
+			return reply{}, errors.New(x.property.ID)
+		}),
+		broken("/error", func(*Server, context.Context, *exchange) (reply, error) {
 			return reply{}, errors.New("secret of the process")
 		}),
-		broken("/body", func(*Server, context.Context, *call) (reply, error) {
+		broken("/body", func(*Server, context.Context, *exchange) (reply, error) {
 			return reply{answer: fine, tail: func([]byte, string, string) []byte { panic("secret of the process") }}, nil
 		}),
-		broken("/nothing", func(*Server, context.Context, *call) (reply, error) { return reply{}, nil }),
-		broken("/fine", func(*Server, context.Context, *call) (reply, error) {
+		broken("/nothing", func(*Server, context.Context, *exchange) (reply, error) { return reply{}, nil }),
+		broken("/fine", func(*Server, context.Context, *exchange) (reply, error) {
 			return reply{answer: fine}, nil
 		}),
 	})

@@ -37,7 +37,7 @@ func (c *call) ttl() time.Duration {
 // acceptedAge is the age below which the request takes a copy that is fresh for ttl. Browsers and proxies send no-cache unasked,
 // so it shortens that age to the shortest of all, and does not spend a call on every page view.
 func (c *call) acceptedAge(ttl time.Duration) time.Duration {
-	if c.header.noCache {
+	if c.noCache {
 		return freshAtAnchor
 	}
 	return ttl

@@ -9,6 +9,7 @@ import (
 
 	"sara/proxy/cache"
 	"sara/proxy/cpubound"
+	"sara/proxy/media"
 	"sara/translate"
 )
 
@@ -101,13 +102,16 @@ func fillLargeWork(t *testing.T, places largeWork) (endRows, endArchive func()) 
 	return endRows, endArchive
 }
 
-// While all places are taken, a long answer waits for its compression; what is short, is not compressed, or has been, does not.
+// While all places are taken, a long answer waits for its compression; what is short, is not compressed, has been, or has a turn, does
+// not.
 func TestLongAnswersAreCompressedInTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	zipped, plain := &call{route: &route{}, header: requestHeader{gzip: true}}, &call{route: &route{}}
+	zipped, plain := &exchange{route: &route{}, header: requestHeader{gzip: true}}, &exchange{route: &route{}}
 	short := reply{answer: cache.NewAnswer(make([]byte, largeText-1), time.Time{})}
 	long := reply{answer: cache.NewAnswer(make([]byte, largeText), time.Time{})}
+	built := &exchange{call: call{turn: func() {}}, route: &route{}, header: requestHeader{gzip: true}}
+	other := reply{answer: cache.NewAnswer(make([]byte, largeText), time.Time{})}
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
 	fill := func() (end func()) {
@@ -120,20 +124,20 @@ func TestLongAnswersAreCompressedInTurn(t *testing.T) {
 		}
 	}
 	end := fill()
-	if _, err := w.server.reports.forms.finish(left, zipped, long); !errors.Is(err, context.Canceled) {
+	if _, err := w.server.forms.finish(left, zipped, long); !errors.Is(err, context.Canceled) {
 		t.Errorf("without a place: %v", err)
 	}
 	end()
-	if _, err := w.server.reports.forms.finish(t.Context(), zipped, long); err != nil {
+	if _, err := w.server.forms.finish(t.Context(), zipped, long); err != nil {
 		t.Errorf("with a place: %v", err)
 	}
 	end = fill()
 	defer end()
 	for name, test := range map[string]struct {
-		c *call
+		x *exchange
 		r reply
-	}{"short": {zipped, short}, "plain": {plain, long}, "compressed before": {zipped, long}} {
-		if _, err := w.server.reports.forms.finish(left, test.c, test.r); err != nil {
+	}{"short": {zipped, short}, "plain": {plain, long}, "compressed before": {zipped, long}, "with a turn": {built, other}} {
+		if _, err := w.server.forms.finish(left, test.x, test.r); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -168,5 +172,16 @@ func TestPages200WhileLargeWorkIsFull(t *testing.T) {
 	end()
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("it is answered %d", status)
+	}
+}
+
+// A large answer takes its form in the turn in which it is built, and gives that back: one place suffices.
+func TestQueries200FormatsInOneTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	end, _ := fillLargeWork(t, w.server.reports.largeWork)
+	end() // which leaves one place
+	for _, order := range []string{"impressions", "ctr"} {
+		w.in(acceptCSV, "pro", w.path("large", "/queries"), "order_by", order, "limit", "1000").okFormat(t, media.CSV.ContentType())
 	}
 }

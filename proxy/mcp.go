@@ -68,37 +68,37 @@ type message struct {
 // handle answers a message. It authenticates the key and charges nothing: tools make requests of their own, which are charged.
 func (e *mcpEndpoint) handle(http *fasthttp.RequestCtx) {
 	s := e.server
-	c := s.newCall(e.route, http)
+	x := s.newExchange(e.route, http)
 	s.telemetry.metrics.inFlight.Inc()
 	defer s.telemetry.metrics.inFlight.Dec()
-	defer c.deadline.end()
-	s.conclude(c, e.respond(c))
+	defer x.deadline.end()
+	s.conclude(x, e.respond(x))
 }
 
-func (e *mcpEndpoint) respond(c *call) (err error) {
+func (e *mcpEndpoint) respond(x *exchange) (err error) {
 	defer panics.Recover(&err)
-	if err := e.checkOrigin(c.http); err != nil {
+	if err := e.checkOrigin(x.http); err != nil {
 		return err
 	}
-	ctx, span := c.step(c.context(), "authenticate")
-	messages := mcp.Messages(c.http.PostBody())
-	c.grant, err = e.server.gate.AdmitMessages(ctx, c.request(), min(messages, mcp.MaxBatch))
+	ctx, span := x.step(x.context(), "authenticate")
+	messages := mcp.Messages(x.http.PostBody())
+	x.grant, err = e.server.gate.AdmitMessages(ctx, x.request(), min(messages, mcp.MaxBatch))
 	span.End()
 	if err != nil {
 		return asGateError(err)
 	}
-	connectionOf(c.http).MarkKeyed()
+	connectionOf(x.http).MarkKeyed()
 	if messages > mcp.MaxBatch {
 		return &translate.InputError{Code: translate.CodeValidation,
 			Message: fmt.Sprintf("the batch has %d messages, and at most %d are allowed", messages, mcp.MaxBatch)}
 	}
-	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at.Add(-mcpReserve),
-		connection: connectionOf(c.http).Conn, host: string(c.http.Host()),
-		authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
-	e.serve(c.http)
-	c.takeBody()
-	e.server.holdBody(c)
-	setHeader(c.commonHeader(), fasthttp.HeaderCacheControl, "private, no-store")
+	x.http.SetUserValue(mcpCall{}, &message{ctx: x.context(), id: x.id, grant: x.grant, deadline: x.deadline.at.Add(-mcpReserve),
+		connection: connectionOf(x.http).Conn, host: string(x.http.Host()),
+		authorization: string(x.header.authorization), forwarded: string(x.header.forwarded)})
+	e.serve(x.http)
+	x.takeBody()
+	e.server.holdBody(x)
+	setHeader(x.commonHeader(), fasthttp.HeaderCacheControl, "private, no-store")
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCt
 // Totals implements mcp.API.
 func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Values) []byte {
 	m, s := ctx.Value(mcpCall{}).(*message), e.server
-	c := &call{id: m.id, route: e.route, started: s.now(), grant: m.grant, part: true}
+	c := &call{id: m.id, started: s.now(), grant: m.grant, part: true}
 	s.setWindow(c)
 	var err error
 	if c.params, err = translate.Parse(translate.Summary(), []byte(days.Encode()), c.window); err != nil {

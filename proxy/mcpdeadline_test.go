@@ -34,7 +34,7 @@ func TestMCP200WhenTheTimeIsOver(t *testing.T) {
 		}
 		request.Request.SetBodyString(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"query_performance",`+
 			`"arguments":{"property":%q,"dimension":%q}}}`, i, w.properties["main"].ID, dimension))
-		c := w.server.newCall(endpoint.route, &request)
+		c := w.server.newExchange(endpoint.route, &request)
 		c.deadline.at = time.Now().Add(mcpReserve + 50*time.Millisecond)
 		w.must(endpoint.respond(c))
 		if body := string(request.Response.Body()); !strings.Contains(body, `"isError":true`) {

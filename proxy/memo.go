@@ -76,14 +76,13 @@ func (m *memo) find(http *fasthttp.RequestCtx, h *requestHeader) *admittedReques
 
 // keep keeps an admitted request. Requests with brand or page group filters are left out, because the gate does not notice
 // when those are reconfigured.
-func (m *memo) keep(q *reportRequest) {
-	c := q.call
-	key, ok := memoKeyOf(c.http, &c.header)
-	if !ok || translate.UsesSegments(c.params.Filters) {
+func (m *memo) keep(x *exchange, q *reportRequest) {
+	key, ok := memoKeyOf(x.http, &x.header)
+	if !ok || translate.UsesSegments(x.params.Filters) {
 		return
 	}
-	admitted := &admittedRequest{route: c.route, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: c.params,
-		property: c.property, request: *q}
+	admitted := &admittedRequest{route: x.route, grant: x.grant, window: x.window, windowEnds: x.windowEnds, params: x.params,
+		property: x.property, request: *q}
 	text := append(make([]byte, 0, len(q.key)+usualTenant), q.key...)
 	admitted.request.key = slices.Clip(text)
 	admitted.request.call = nil // whose memory is reused

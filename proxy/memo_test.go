@@ -170,7 +170,7 @@ func TestQueries200MemoizedUsesItsCallAgain(t *testing.T) {
 	path := w.path("main", "/queries?start_date=2026-10-01&end_date=2026-10-31") // which stays fresh for longer than no-cache accepts
 	w.again(t, "pro", path)
 	ctx := w.request(path)
-	answer := func(cacheControl string) *call {
+	answer := func(cacheControl string) *exchange {
 		ctx.Response.Reset()
 		ctx.Request.Header.Set(fasthttp.HeaderCacheControl, cacheControl)
 		w.server.edge.Handler(ctx)

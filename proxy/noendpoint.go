@@ -14,12 +14,12 @@ import (
 )
 
 // frontDoor serves the root, which people try first: it points to the API reference.
-func frontDoor(s *Server, _ context.Context, _ *call) (reply, error) {
+func frontDoor(s *Server, _ context.Context, _ *exchange) (reply, error) {
 	return s.root, nil
 }
 
 // unknownPath serves requests for which the router finds no endpoint.
-func unknownPath(*Server, context.Context, *call) (reply, error) {
+func unknownPath(*Server, context.Context, *exchange) (reply, error) {
 	return reply{}, &apiError{code: policy.CodeNotFound,
 		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
 }
@@ -29,9 +29,9 @@ const readMethods = "GET, HEAD"
 
 // wrongMethod returns a handler of requests with another method than those allowed. The message ends with how requests are sent.
 func wrongMethod(allowed, how string) handler {
-	return func(_ *Server, _ context.Context, c *call) (reply, error) {
+	return func(_ *Server, _ context.Context, x *exchange) (reply, error) {
 		return reply{}, &apiError{code: openapi.CodeMethodNotAllowed, allow: allowed,
-			message: "the method " + string(c.http.Method()) + " is not allowed: " + how}
+			message: "the method " + string(x.http.Method()) + " is not allowed: " + how}
 	}
 }
 
@@ -56,8 +56,8 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &interrupted) && interrupted.Timeout():
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
-	c := s.newCall(&route{Path: pathMalformed}, http)
-	s.errors.send(c, e)
+	x := s.newExchange(&route{Path: pathMalformed}, http)
+	s.errors.send(x, e)
 	s.sharing.share(http)
-	s.telemetry.record(c, e)
+	s.telemetry.record(x, e)
 }

@@ -56,7 +56,7 @@ func newPages(c PublicConfig, document []byte) (*docs.Pages, error) {
 }
 
 // serveOpenAPI answers /v1/openapi.json.
-func (s *Server) serveOpenAPI(context.Context, *call) (reply, error) {
+func (s *Server) serveOpenAPI(context.Context, *exchange) (reply, error) {
 	return reply{answer: s.document, cacheStatus: cacheBypass, maxAge: documentAge}, nil
 }
 
@@ -75,8 +75,8 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 		case !isPage(http.URI().PathOriginal()) && !(read && isBrowserAtRoot(http)):
 			next(http)
 		case read:
-			c := s.newCall(pages, http)
-			s.conclude(c, s.sendPage(c))
+			x := s.newExchange(pages, http)
+			s.conclude(x, s.sendPage(x))
 		default:
 			wrong(http)
 		}
@@ -95,24 +95,24 @@ func isBrowserAtRoot(http *fasthttp.RequestCtx) bool {
 
 // sendPage answers with the file that the path names. If it returns an error, nothing has been sent yet, so that an error can
 // be sent instead.
-func (s *Server) sendPage(c *call) (err error) {
+func (s *Server) sendPage(x *exchange) (err error) {
 	defer panics.Recover(&err)
-	response := &c.http.Response
-	file, err := s.findPage(c)
+	response := &x.http.Response
+	file, err := s.findPage(x)
 	if err != nil {
 		return err
 	}
-	packed := c.header.gzip
+	packed := x.header.gzip
 	body, tag := file.Content(packed)
-	header := c.commonHeader()
+	header := x.commonHeader()
 	for name, value := range map[string]string{
 		"Referrer-Policy": "no-referrer", "Content-Security-Policy": docs.Policy, "Cache-Control": file.Cache, "Vary": fasthttp.HeaderAcceptEncoding,
 		"Etag": tag,
 	} {
 		setHeader(header, name, value)
 	}
-	if response.StatusCode() == fasthttp.StatusOK && c.hasCurrent(tag) {
-		c.http.SetStatusCode(fasthttp.StatusNotModified)
+	if response.StatusCode() == fasthttp.StatusOK && x.hasCurrent(tag) {
+		x.http.SetStatusCode(fasthttp.StatusNotModified)
 		return nil
 	}
 	header.SetContentType(file.Type)
@@ -125,24 +125,24 @@ func (s *Server) sendPage(c *call) (err error) {
 
 // findPage returns the file that the path names, and sets the status unless it is 200. The addresses of redirects are relative, so that
 // they hold behind a proxy that serves the API below another path.
-func (s *Server) findPage(c *call) (*docs.File, error) {
-	whole := string(c.http.Path())
+func (s *Server) findPage(x *exchange) (*docs.File, error) {
+	whole := string(x.http.Path())
 	path := strings.TrimPrefix(whole, docs.Path)
 	switch {
 	case whole == "/":
-		c.http.SetStatusCode(fasthttp.StatusFound)
-		setHeader(&c.http.Response.Header, fasthttp.HeaderLocation, strings.TrimPrefix(docs.Path, "/"))
+		x.http.SetStatusCode(fasthttp.StatusFound)
+		setHeader(&x.http.Response.Header, fasthttp.HeaderLocation, strings.TrimPrefix(docs.Path, "/"))
 		return s.pages.Moved(), nil
 	case path == "/":
-		c.http.SetStatusCode(fasthttp.StatusPermanentRedirect)
-		setHeader(&c.http.Response.Header, fasthttp.HeaderLocation, ".."+docs.Path)
+		x.http.SetStatusCode(fasthttp.StatusPermanentRedirect)
+		setHeader(&x.http.Response.Header, fasthttp.HeaderLocation, ".."+docs.Path)
 		return s.pages.File(""), nil
 	case path == docs.SearchPath:
-		return s.pages.Search(string(c.http.QueryArgs().Peek("q")))
+		return s.pages.Search(string(x.http.QueryArgs().Peek("q")))
 	}
 	if file := s.pages.File(path); file != nil {
 		return file, nil
 	}
-	c.http.SetStatusCode(fasthttp.StatusNotFound)
+	x.http.SetStatusCode(fasthttp.StatusNotFound)
 	return s.pages.NotFound(), nil
 }

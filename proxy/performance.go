@@ -34,15 +34,15 @@ type reportRequest struct {
 
 // serve returns the handler of a report.
 func serve(report translate.Report) handler {
-	return func(s *Server, ctx context.Context, c *call) (reply, error) {
-		conditions, err := s.reports.conditions(ctx, c)
+	return func(s *Server, ctx context.Context, x *exchange) (reply, error) {
+		conditions, err := s.reports.conditions(ctx, &x.call)
 		if err != nil {
 			return reply{}, err
 		}
-		q := c.canonical(report, conditions)
+		q := x.canonical(report, conditions)
 		r, err := s.reports.answerReport(ctx, &q)
 		if err == nil && r.cacheStatus == cacheHit {
-			s.memo.keep(&q)
+			s.memo.keep(x, &q)
 		}
 		return r, err
 	}

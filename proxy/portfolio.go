@@ -49,8 +49,8 @@ type portfolioServer struct {
 }
 
 // servePortfolio answers /v1/portfolio.
-func servePortfolio(s *Server, ctx context.Context, c *call) (reply, error) {
-	return s.portfolios.serve(ctx, c)
+func servePortfolio(s *Server, ctx context.Context, x *exchange) (reply, error) {
+	return s.portfolios.serve(ctx, &x.call)
 }
 
 // serve answers with the summary of each property, by the same path as /summary. What is at hand comes first,
@@ -67,7 +67,8 @@ func (s *portfolioServer) serve(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, storeError{err}
 	}
-	within, cancel := context.WithDeadline(ctx, c.deadline.at.Add(-portfolioReserve))
+	deadline, _ := ctx.Deadline()
+	within, cancel := context.WithDeadline(ctx, deadline.Add(-portfolioReserve))
 	defer cancel()
 	parts := make([]portfolioPart, len(properties))
 	left := make([]*portfolioPart, len(parts))
@@ -118,8 +119,8 @@ func (s *portfolioServer) withoutFigures(ctx context.Context, parts []portfolioP
 
 // about returns the call for the summary of one property of a portfolio.
 func (c *call) about(p *sqlstore.Property, params *translate.Params) *call {
-	return &call{id: c.id + "/" + p.ID, route: c.route, started: c.started, client: c.client, header: requestHeader{noCache: c.header.noCache},
-		span: c.span, grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: params, property: &p.Property, part: true}
+	return &call{id: c.id + "/" + p.ID, started: c.started, span: c.span, noCache: c.noCache, part: true,
+		grant: c.grant, window: c.window, windowEnds: c.windowEnds, params: params, property: &p.Property}
 }
 
 // An answerer answers a report.

@@ -261,17 +261,17 @@ func TestPortfolio200AfterItsDeadline(t *testing.T) {
 	})
 	i := slices.IndexFunc(table(), func(r route) bool { return r.Operation == "getPortfolio" })
 	http := w.request("/v1/portfolio?limit=200")
-	c := w.server.newCall(&table()[i], http)
+	x := w.server.newExchange(&table()[i], http)
 	cutOff := make(chan struct{})
 	go func() { // the request is over once eight calls hang
 		defer close(cutOff)
 		waiting.Wait()
-		c.deadline.end()
+		x.deadline.end()
 	}()
-	r, err := w.server.answer(c.context(), c)
+	r, err := w.server.answer(x.context(), x)
 	w.must(err)
 	<-cutOff
-	late := readPortfolio(t, r.tail(slices.Clip(r.answer.Head()), r.cacheStatus, c.id))
+	late := readPortfolio(t, r.tail(slices.Clip(r.answer.Head()), r.cacheStatus, x.id))
 	codes := late.codes()
 	if most.Load() != portfolioWorkers || codes[openapi.CodeUpstreamUnavailable] != len(late.Data.Rows)-codes[""]-1 ||
 		late.row(t, w, "Site 019").code() != openapi.CodeUpstreamUnavailable {

@@ -89,7 +89,9 @@ type propertyServer struct {
 
 // aboutProperties returns the handler of a method of propertyServer.
 func aboutProperties(serve func(*propertyServer, context.Context, *call) (reply, error)) handler {
-	return func(s *Server, ctx context.Context, c *call) (reply, error) { return serve(s.properties, ctx, c) }
+	return func(s *Server, ctx context.Context, x *exchange) (reply, error) {
+		return serve(s.properties, ctx, &x.call)
+	}
 }
 
 // serveProperties answers /v1/properties.

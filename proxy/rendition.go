@@ -21,35 +21,35 @@ type forms struct {
 }
 
 // finish returns the reply in the form that the client prefers. A long answer that must be converted or compressed waits for its turn
-// among other large work.
-func (f forms) finish(ctx context.Context, c *call, r reply) (reply, error) {
-	if c.isAtHand(r.answer) {
-		return f.inForm(c, r)
+// among other large work, unless it has one.
+func (f forms) finish(ctx context.Context, x *exchange, r reply) (reply, error) {
+	if x.turn != nil || x.isAtHand(r.answer) {
+		return f.inForm(x, r)
 	}
 	end, err := f.work.beginText(ctx, r.answer.Head())
 	if err != nil {
 		return reply{}, err
 	}
 	defer end()
-	return f.inForm(c, r)
+	return f.inForm(x, r)
 }
 
 // isAtHand reports whether the answer needs to be neither converted nor compressed.
-func (c *call) isAtHand(a *cache.Answer) bool {
-	if f := c.header.format; f != media.JSON && c.route.table != nil {
+func (x *exchange) isAtHand(a *cache.Answer) bool {
+	if f := x.header.format; f != media.JSON && x.route.table != nil {
 		made := a.Rendition(int(f))
 		if made == nil {
 			return false
 		}
 		a = made.Answer
 	}
-	return !c.packs(a) || a.IsPacked() || c.hasCurrent(a.ETag())
+	return !x.packs(a) || a.IsPacked() || x.hasCurrent(a.ETag())
 }
 
 // inForm returns the reply in the format that the client prefers, and compresses it if it will be sent so. Both are kept with the answer.
-func (f forms) inForm(c *call, r reply) (reply, error) {
-	r, err := f.render(c, r)
-	if err == nil && c.packs(r.answer) && !c.hasCurrent(r.answer.ETag()) {
+func (f forms) inForm(x *exchange, r reply) (reply, error) {
+	r, err := f.render(x, r)
+	if err == nil && x.packs(r.answer) && !x.hasCurrent(r.answer.ETag()) {
 		r.answer.Packed()
 	}
 	return r, err
@@ -59,19 +59,19 @@ func (f forms) inForm(c *call, r reply) (reply, error) {
 const compressFrom = 1 << 10
 
 // packs reports whether the client gets an answer compressed.
-func (c *call) packs(a *cache.Answer) bool { return c.header.gzip && len(a.Head()) >= compressFrom }
+func (x *exchange) packs(a *cache.Answer) bool { return x.header.gzip && len(a.Head()) >= compressFrom }
 
 // render returns the reply in the format that the client prefers, if it has rows. It is made from the JSON answer, and kept with it, so
 // that it is as fresh as that one.
-func (f forms) render(c *call, r reply) (reply, error) {
-	format := c.header.format
-	if format == media.JSON || c.route.table == nil {
+func (f forms) render(x *exchange, r reply) (reply, error) {
+	format := x.header.format
+	if format == media.JSON || x.route.table == nil {
 		return r, nil
 	}
 	made := r.answer.Rendition(int(format))
 	if made == nil {
 		var err error
-		if made, err = renditionOf(c.route.table, format, r); err != nil {
+		if made, err = renditionOf(x.route.table, format, r); err != nil {
 			return reply{}, fmt.Errorf("write the answer as %s: %w", format, err)
 		}
 		f.cache.KeepRendition(r.answer, int(format), made)

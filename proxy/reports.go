@@ -53,7 +53,6 @@ type reportServer struct {
 
 	// What an answer is built with.
 	largeWork largeWork
-	forms     forms
 	mergers   sync.Pool // of *translate.Merger
 	heads     sync.Pool // of *[]byte, see writeHead
 }
@@ -68,13 +67,12 @@ func newReports(c ReportsConfig, cached CacheConfig, capacity Capacity, store *s
 	if err != nil {
 		return nil, err
 	}
-	work := newLargeWork(capacity.Slots)
 	return &reportServer{
 		config: c, store: store, gate: gate, cache: kept, fills: fills,
 		hedge: newHedge(c.HedgeDelay, p.Registry), tables: newTableSizes(), published: newPublications(),
-		largeWork: work, forms: forms{work, kept},
-		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
-		heads:   sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
+		largeWork: newLargeWork(capacity.Slots),
+		mergers:   sync.Pool{New: func() any { return new(translate.Merger) }},
+		heads:     sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 	}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A handler answers a request.
-type handler func(s *Server, ctx context.Context, c *call) (reply, error)
+type handler func(s *Server, ctx context.Context, x *exchange) (reply, error)
 
 // A route is one row of the route table.
 type route struct {

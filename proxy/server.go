@@ -31,6 +31,7 @@ type Server struct {
 	// How it is read, and what its answer has besides.
 	headers   *headerReader
 	errors    *errorAnswers
+	forms     forms
 	sharing   sharing
 	telemetry telemetry
 
@@ -78,6 +79,7 @@ func newServer(c Config, referenceFor func(PublicConfig, time.Time) (*reference,
 	if s.reports, err = newReports(c.Reports, c.Cache, c.Capacity, c.Store, s.gate, c.Process); err != nil {
 		return nil, err
 	}
+	s.forms = forms{s.reports.largeWork, s.reports.cache}
 	s.portfolios = &portfolioServer{s.reports, c.Store, portfolios, s.telemetry.causes}
 	s.properties = &propertyServer{c.Store, c.Reports.History, s.reports, s.calendar}
 	s.agents = newMCPEndpoint(s, c.Public.BaseURL, c.Version)

@@ -12,92 +12,93 @@ import (
 )
 
 // respond sends a success. If it returns an error, nothing has been sent yet, so that an error can be sent instead.
-func (s *Server) respond(ctx context.Context, c *call) (err error) {
+func (s *Server) respond(ctx context.Context, x *exchange) (err error) {
 	defer panics.Recover(&err)
-	r, err := s.answer(ctx, c)
+	defer x.endTurn()
+	r, err := s.answer(ctx, x)
 	if err == nil {
-		r, err = s.reports.forms.finish(ctx, c, r)
+		r, err = s.forms.finish(ctx, x, r)
 	}
 	if err == nil {
-		s.send(c, r)
+		s.send(x, r)
 	}
 	return err
 }
 
 // answer takes the stages in order: admission, parameters, property, handler.
-func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
-	if c.memoized != nil {
-		return s.answerMemoized(ctx, c)
+func (s *Server) answer(ctx context.Context, x *exchange) (r reply, err error) {
+	if x.memoized != nil {
+		return s.answerMemoized(ctx, x)
 	}
-	if err := s.admit(ctx, c); err != nil {
+	if err := s.admit(ctx, x); err != nil {
 		return reply{}, err
 	}
-	if c.isTooLong() {
+	if x.isTooLong() {
 		return reply{}, &apiError{code: openapi.CodeTooLarge,
 			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}
 	}
-	if c.route.Operation == "" {
-		return c.route.serve(s, ctx, c)
+	if x.route.Operation == "" {
+		return x.route.serve(s, ctx, x)
 	}
-	if c.params, err = translate.Parse(c.route.Endpoint, c.http.URI().QueryString(), c.window); err != nil {
+	if x.params, err = translate.Parse(x.route.Endpoint, x.http.URI().QueryString(), x.window); err != nil {
 		return reply{}, err
 	}
-	if strings.Contains(c.route.Path, "{id}") {
-		if err := s.findProperty(ctx, c); err != nil {
+	if strings.Contains(x.route.Path, "{id}") {
+		if err := s.findProperty(ctx, x); err != nil {
 			return reply{}, err
 		}
 	}
-	return c.route.serve(s, ctx, c)
+	return x.route.serve(s, ctx, x)
 }
 
 // answerMemoized answers a memoized request: only the key and the budgets are checked again.
-func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err error) {
-	m := c.memoized
-	_, span := c.step(ctx, "admit")
-	c.ownGrant = *m.grant
-	c.grant, err = s.gate.Readmit(&c.ownGrant, c.started, c.request())
+func (s *Server) answerMemoized(ctx context.Context, x *exchange) (r reply, err error) {
+	m := x.memoized
+	_, span := x.step(ctx, "admit")
+	x.ownGrant = *m.grant
+	x.grant, err = s.gate.Readmit(&x.ownGrant, x.started, x.request())
 	span.End()
 	if err != nil {
 		return reply{}, asGateError(err)
 	}
-	c.window, c.windowEnds, c.params, c.property = m.window, m.windowEnds, m.params, m.property
+	x.window, x.windowEnds, x.params, x.property = m.window, m.windowEnds, m.params, m.property
 	q := m.request
-	q.call = c
+	q.call = &x.call
 	return s.reports.answerReport(ctx, &q)
 }
 
 // request is what the gate decides on.
-func (c *call) request() policy.Request {
-	return policy.Request{Authorization: c.header.credentials(), KeyHash: c.header.keyHash, Address: c.client, RequiredScopes: c.route.Scope}
+func (x *exchange) request() policy.Request {
+	return policy.Request{Authorization: x.header.credentials(), KeyHash: x.header.keyHash, Address: x.client, RequiredScopes: x.route.Scope}
 }
 
-func (c *call) isTooLong() bool { return len(c.http.RequestURI()) > maxURL }
+func (x *exchange) isTooLong() bool { return len(x.http.RequestURI()) > maxURL }
 
 // admit checks the key and charges the request budgets. An unknown path or method, or a URL that is too long, is answered 404, 405
 // or 414 whatever the key; with a valid key it is charged to the key's minute, and has the account's rate limit headers. The
 // OpenAPI document has them without a charge.
-func (s *Server) admit(ctx context.Context, c *call) (err error) {
-	if c.route.Open && (c.header.authorizations == 0 || c.route.Operation == "") {
+func (s *Server) admit(ctx context.Context, x *exchange) (err error) {
+	if x.route.Open && (x.header.authorizations == 0 || x.route.Operation == "") {
 		return nil
 	}
-	ctx, span := c.step(ctx, "admit")
+	ctx, span := x.step(ctx, "admit")
 	defer span.End()
-	request := c.request()
+	request := x.request()
 	switch {
-	case c.route.Open:
-		c.grant = s.gate.Peek(ctx, request)
+	case x.route.Open:
+		x.grant = s.gate.Peek(ctx, request)
 		return nil
-	case c.route.Operation == "", c.isTooLong():
-		c.grant, err = s.gate.AdmitUncovered(ctx, request)
+	case x.route.Operation == "", x.isTooLong():
+		x.grant, err = s.gate.AdmitUncovered(ctx, request)
 		return err
-	case c.header.authorizations > 1:
+	case x.header.authorizations > 1:
 		return &apiError{code: policy.CodeInvalidKey, message: fmt.Sprintf(
-			"the request has %d Authorization headers: send one, Authorization: Bearer <API_KEY>", c.header.authorizations)}
+			"the request has %d Authorization headers: send one, Authorization: Bearer <API_KEY>", x.header.authorizations)}
 	}
-	if c.grant, err = s.gate.Admit(ctx, request); err != nil {
+	if x.grant, err = s.gate.Admit(ctx, request); err != nil {
 		return asGateError(err)
 	}
-	s.setWindow(c)
+	s.setWindow(&x.call)
 	return nil
 }
 
@@ -108,12 +109,12 @@ func (s *Server) setWindow(c *call) {
 }
 
 // findProperty resolves the property that the path names.
-func (s *Server) findProperty(ctx context.Context, c *call) error {
-	raw, _ := c.http.UserValue("id").(string) // the router's own copy, so the gate may keep it
+func (s *Server) findProperty(ctx context.Context, x *exchange) error {
+	raw, _ := x.http.UserValue("id").(string) // the router's own copy, so the gate may keep it
 	reference, err := translate.UnescapePathSegment(raw)
 	if err != nil {
 		return err
 	}
-	c.property, err = s.gate.Property(ctx, c.grant, reference)
+	x.property, err = s.gate.Property(ctx, x.grant, reference)
 	return asGateError(err)
 }

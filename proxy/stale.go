@@ -35,7 +35,7 @@ func (s *reportServer) fallBack(ctx context.Context, m *material, f liveFailure)
 	if learned.archive != m.archive { // which is the caller's: a hedged request continues with it if this fails
 		defer learned.archive.release()
 	}
-	if isDenied(f.err) && !m.call.header.noCache { // as if a refresh had not been tried
+	if isDenied(f.err) && !m.call.noCache { // as if a refresh had not been tried
 		learned.unclear, _ = s.unclearFrom(ctx, &learned)
 		return s.buildAnswer(ctx, &learned, cacheHit)
 	}
@@ -58,7 +58,7 @@ func (s *reportServer) answerFromArchive(ctx context.Context, q *reportRequest, 
 	}
 	stored := q.stored(reason)
 	if answer := s.cache.Answer(stored.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
-		return c.stale(c.reply(answer, 0, cacheHit), f), nil
+		return c.stale(reportReply(answer, 0, cacheHit), f), nil
 	}
 	p, err := s.newPlan(ctx, &stored, knownDays{}, false)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *call) staleReason(f liveFailure, copied bool) (string, error) {
 // stale makes a reply one of a stale answer, which the client must revalidate each time. While no call is made, such as during a cooldown,
 // no-cache makes no difference.
 func (c *call) stale(r reply, f liveFailure) reply {
-	if c.header.noCache && f.called {
+	if c.noCache && f.called {
 		r.cacheStatus = cacheBypass
 	}
 	r.maxAge = mustRevalidate

@@ -30,19 +30,19 @@ func newTelemetry(access AccessLogConfig, tracing tracing, p Process) telemetry 
 }
 
 // record writes an answered request to metrics, trace and access log. failed is nil for a success.
-func (t *telemetry) record(c *call, failed *apiError) {
-	took := t.now().Sub(c.started)
-	status := c.http.Response.StatusCode()
+func (t *telemetry) record(x *exchange, failed *apiError) {
+	took := t.now().Sub(x.started)
+	status := x.http.Response.StatusCode()
 	code := ""
 	if failed != nil {
 		code = failed.code
-		t.causes.write(c.id, failed)
+		t.causes.write(x.id, failed)
 	}
-	t.metrics.observe(c.route, status, code, took)
-	if c.span != nil {
-		t.tracing.end(c, status, code)
+	t.metrics.observe(x.route, status, code, took)
+	if x.span != nil {
+		t.tracing.end(x, status, code)
 	}
-	t.access.write(c, status, code, took)
+	t.access.write(x, status, code, took)
 }
 
 // A causeLog logs the causes of errors, which clients do not see, and counts the panics among them.

@@ -44,34 +44,34 @@ func (t *tracing) isOn() bool { return t.tracer != nil }
 // decides with the id of a trace or its flag whether the trace is sampled, which costs us and the collector. A key that is not known
 // yet is noticed too late, and end links the traces. The span quotes only a known method of the request: the path may name a
 // site, and the query may hold search terms.
-func (t *tracing) start(c *call) {
+func (t *tracing) start(x *exchange) {
 	if !t.isOn() {
 		return
 	}
-	c.held = true // the span outlives the request
+	x.held = true // the span outlives the request
 	ctx := context.Background()
-	remote := t.remote(c)
-	if remote.IsValid() && t.gate.Recognizes(c.request()) {
+	remote := t.remote(x)
+	if remote.IsValid() && t.gate.Recognizes(x.request()) {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
 	}
-	method := knownMethod(c.http)
+	method := knownMethod(x.http)
 	name, attributes := method, []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(t.scheme),
-		attribute.String("sara.request_id", c.id), attribute.String("sara.operation", c.route.label())}
-	if strings.HasPrefix(c.route.Path, "/") {
-		name += " " + c.route.Path
-		attributes = append(attributes, semconv.HTTPRoute(c.route.Path))
+		attribute.String("sara.request_id", x.id), attribute.String("sara.operation", x.route.label())}
+	if strings.HasPrefix(x.route.Path, "/") {
+		name += " " + x.route.Path
+		attributes = append(attributes, semconv.HTTPRoute(x.route.Path))
 	}
-	_, c.span = t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+	_, x.span = t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
 }
 
 // remote returns the span that the client sent, not valid without one.
-func (t *tracing) remote(c *call) trace.SpanContext {
+func (t *tracing) remote(x *exchange) trace.SpanContext {
 	if t.propagator == nil {
 		return trace.SpanContext{}
 	}
 	headers := propagation.MapCarrier{}
 	for _, name := range t.propagator.Fields() {
-		headers[name] = string(c.http.Request.Header.Peek(name))
+		headers[name] = string(x.http.Request.Header.Peek(name))
 	}
 	return trace.SpanContextFromContext(t.propagator.Extract(context.Background(), headers))
 }
@@ -102,53 +102,45 @@ func knownMethod(http *fasthttp.RequestCtx) string {
 }
 
 // context returns the context of the request: its deadline, and its span if it is traced.
-func (c *call) context() context.Context {
-	if c.span == nil {
-		return &c.deadline
+func (x *exchange) context() context.Context {
+	if x.span == nil {
+		return &x.deadline
 	}
-	return trace.ContextWithSpan(&c.deadline, c.span)
-}
-
-// step starts a child span for a stage that may take time. Without tracing it does not read the context.
-func (c *call) step(ctx context.Context, name string) (context.Context, spans.Span) {
-	if c.span == nil {
-		return ctx, spans.Span{}
-	}
-	return spans.Start(ctx, name)
+	return trace.ContextWithSpan(&x.deadline, x.span)
 }
 
 // traceID returns the id of the request's trace, empty unless the trace is sampled.
-func (c *call) traceID() string {
-	if c.span == nil || !c.span.SpanContext().IsSampled() {
+func (x *exchange) traceID() string {
+	if x.span == nil || !x.span.SpanContext().IsSampled() {
 		return ""
 	}
-	return c.span.SpanContext().TraceID().String()
+	return x.span.SpanContext().TraceID().String()
 }
 
 // end ends the span of an answered request. By convention only a 5xx marks a server span as failed.
-func (t *tracing) end(c *call, status int, code string) {
-	defer c.span.End()
-	if !c.span.IsRecording() {
+func (t *tracing) end(x *exchange, status int, code string) {
+	defer x.span.End()
+	if !x.span.IsRecording() {
 		return
 	}
-	c.span.SetAttributes(semconv.HTTPResponseStatusCode(status))
-	if cacheStatus := c.http.Response.Header.Peek("X-Cache"); len(cacheStatus) > 0 {
-		c.span.SetAttributes(attribute.String("sara.cache", string(cacheStatus)))
+	x.span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+	if cacheStatus := x.http.Response.Header.Peek("X-Cache"); len(cacheStatus) > 0 {
+		x.span.SetAttributes(attribute.String("sara.cache", string(cacheStatus)))
 	}
-	if c.grant != nil {
-		if remote := t.remote(c); remote.IsValid() && remote.TraceID() != c.span.SpanContext().TraceID() {
-			c.span.AddLink(trace.Link{SpanContext: remote})
+	if x.grant != nil {
+		if remote := t.remote(x); remote.IsValid() && remote.TraceID() != x.span.SpanContext().TraceID() {
+			x.span.AddLink(trace.Link{SpanContext: remote})
 		}
-		c.span.SetAttributes(attribute.String("sara.key", c.grant.Key.ID), attribute.String("sara.account", c.grant.Key.AccountID))
+		x.span.SetAttributes(attribute.String("sara.key", x.grant.Key.ID), attribute.String("sara.account", x.grant.Key.AccountID))
 	}
-	if c.property != nil {
-		c.span.SetAttributes(attribute.String("sara.property", c.property.ID))
+	if x.property != nil {
+		x.span.SetAttributes(attribute.String("sara.property", x.property.ID))
 	}
 	if code != "" {
-		c.span.SetAttributes(attribute.String("sara.code", code))
+		x.span.SetAttributes(attribute.String("sara.code", code))
 	}
 	if status >= fasthttp.StatusInternalServerError {
-		c.span.SetStatus(codes.Error, "")
-		c.span.SetAttributes(semconv.ErrorTypeKey.String(code))
+		x.span.SetStatus(codes.Error, "")
+		x.span.SetAttributes(semconv.ErrorTypeKey.String(code))
 	}
 }

@@ -61,7 +61,7 @@ func (s *reportServer) readUpstream(ctx context.Context, q *reportRequest, fetch
 			FirstRows: q.report.FirstOfPart(c.params, *fetch), Current: c.params.Offset > 0, RequestHash: hash, Beside: beside,
 			Along: &part.fill.cooldown, Reserve: part.fill.reserve, Fill: part.fill.run,
 		}
-		if c.header.noCache {
+		if c.noCache {
 			part.request.Bypass = s.isOld(ctx, c, part.request)
 		}
 		// All calls of a request are charged at once, so that none is spent on half an answer.
