@@ -9,9 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sara/archive/sqlstore"
 	"sara/policy"
-	"sara/proxy/redisrows"
 )
 
 // The states of a server. A load balancer should send it requests while it is ready or degraded.
@@ -63,23 +61,23 @@ type health struct {
 	draining     atomic.Bool
 }
 
-// newHealth returns the health of a server, and exports it as metrics. rows are those that replicas share; nil: there are none.
-func newHealth(c HealthConfig, store *sqlstore.Store, rows *redisrows.Store, gate *policy.Gate, p Process) (*health, error) {
-	h := &health{database: databaseCheck{ping: store.Ping, now: p.Now}, gate: gate, snapshots: c.Snapshots,
-		version: p.Version, started: p.Now().UTC()}
+// newHealth returns the health of a server, and exports it as metrics.
+func newHealth(c *Config, gate *policy.Gate) (*health, error) {
+	h := &health{database: databaseCheck{ping: c.Store.Ping, now: c.Now}, gate: gate, snapshots: c.Health.Snapshots,
+		version: c.Version, started: c.Now().UTC()}
 	h.degradations = []Degradation{
 		{"database", h.withoutDatabase},
 		{"snapshot", h.fromSnapshot},
-		{"redis", when(c.Degraded, "Redis is away, budgets are this replica's own share")},
+		{"redis", when(c.Health.Degraded, "Redis is away, budgets are this replica's own share")},
 	}
-	if rows != nil && rows.Separate() {
+	if rows := c.Cache.Rows; rows != nil && rows.Separate() {
 		h.add("redis_cache", when(rows.Away, "the Redis of cached rows is away, this replica shares none"))
 	}
-	if away := c.ArchiveAway; away != nil {
+	if away := c.Health.ArchiveAway; away != nil {
 		h.add("archive", func() string { return withoutArchive(away()) })
 	}
-	h.degradations = append(h.degradations, c.Degradations...)
-	return h, p.Registry.Register(newReadiness(h))
+	h.degradations = append(h.degradations, c.Health.Degradations...)
+	return h, c.Registry.Register(newReadiness(h))
 }
 
 func (h *health) add(reason string, active func() string) {

@@ -8,7 +8,6 @@ import (
 	"sara/policy"
 	"sara/policy/keyring"
 	"sara/proxy/cache"
-	"sara/proxy/cpubound"
 	"sara/proxy/fillbudget"
 	"sara/proxy/redisrows"
 	"sara/proxy/upstream"
@@ -58,27 +57,27 @@ type reportServer struct {
 }
 
 // newReports returns a reportServer, whose cache the caller closes.
-func newReports(c ReportsConfig, cached CacheConfig, capacity Capacity, store *sqlstore.Store, gate *policy.Gate, p Process) (*reportServer, error) {
-	fills, err := capacity.newFills(p.Registry)
+func newReports(c *Config, gate *policy.Gate) (*reportServer, error) {
+	fills, err := c.Capacity.newFills(c.Registry)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := newCache(cached, capacity.Slots, p)
+	kept, err := newCache(c)
 	if err != nil {
 		return nil, err
 	}
 	return &reportServer{
-		config: c, store: store, gate: gate, cache: kept, fills: fills,
-		hedge: newHedge(c.HedgeDelay, p.Registry), tables: newTableSizes(), published: newPublications(),
-		largeWork: newLargeWork(capacity.Slots),
+		config: c.Reports, store: c.Store, gate: gate, cache: kept, fills: fills,
+		hedge: newHedge(c.Reports.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(),
+		largeWork: newLargeWork(c.Capacity.Slots),
 		mergers:   sync.Pool{New: func() any { return new(translate.Merger) }},
 		heads:     sync.Pool{New: func() any { return new(make([]byte, 0, usualHead)) }},
 	}, nil
 }
 
-func newCache(c CacheConfig, slots *cpubound.Slots, p Process) (*cache.Cache, error) {
+func newCache(c *Config) (*cache.Cache, error) {
 	return cache.New(cache.Config{
-		Bytes: c.Bytes, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{},
-		FillTimeout: fillTimeout, Slots: slots, Now: p.Now, Log: p.Log, Registry: p.Registry,
+		Bytes: c.Cache.Bytes, Rows: c.Cache.Rows, Keyring: c.Cache.Keyring, RedisPatience: c.Cache.RedisPatience, Errors: errorCodec{},
+		FillTimeout: fillTimeout, Slots: c.Capacity.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 }

@@ -67,7 +67,7 @@ func newServer(c Config, referenceFor func(PublicConfig, time.Time) (*reference,
 	if s.reference, err = referenceFor(c.Public, c.Now()); err != nil {
 		return nil, err
 	}
-	if s.health, err = newHealth(c.Health, c.Store, c.Cache.Rows, s.gate, c.Process); err != nil {
+	if s.health, err = newHealth(&c, s.gate); err != nil {
 		return nil, err
 	}
 	s.admin = newAdmin(s.health, c.Registry, c.Profiles)
@@ -76,7 +76,7 @@ func newServer(c Config, referenceFor func(PublicConfig, time.Time) (*reference,
 		return nil, err
 	}
 	// Nothing may fail after it: it would have to be closed.
-	if s.reports, err = newReports(c.Reports, c.Cache, c.Capacity, c.Store, s.gate, c.Process); err != nil {
+	if s.reports, err = newReports(&c, s.gate); err != nil {
 		return nil, err
 	}
 	s.forms = forms{s.reports.largeWork, s.reports.cache}
