@@ -56,6 +56,36 @@ func TestEveryPerformanceEndpoint200KnowsAsMuchAsACopy(t *testing.T) {
 	w.get("pro", w.path("main", "/timeseries"), "start_date", "2025-07-20", "end_date", "2025-07-20").want(t, http.StatusBadRequest, codeTooOld)
 }
 
+// A series is as old as its call: one whose refill outlasts a day, as on a machine that sleeps meanwhile, does not make movers doubt a day.
+func TestMovers200RefillThatOutlastsADay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	get := func(endpoint string) response {
+		return w.get("pro", w.path("main", endpoint), "date_range", "last_7d").ok(t)
+	}
+	get("/timeseries")
+	w.advance(7 * time.Hour)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-leave
+		w.sim.ServeHTTP(rw, r)
+	})
+	get("/timeseries")
+	<-entered
+	w.answerWith(nil)
+	w.advance(25 * time.Hour)
+	close(leave)
+	w.await(t, "the end of the refill", func() bool { return !w.server.Busy() })
+	r := get("/movers/pages")
+	wantNote(t, r)
+	o := w.oracle()
+	gainers, losers := naiveMovers(o.ask(t, mainSite, "page", "2026-11-14", "2026-11-20", 25000),
+		o.ask(t, mainSite, "page", "2026-11-07", "2026-11-13", 25000), 0, 10)
+	wantMovers(t, "gainers", r.data()["gainers"], gainers)
+	wantMovers(t, "losers", r.data()["losers"], losers)
+}
+
 // A day with figures that has left the live window since the copy was made is not available, even if it was the last one.
 func TestProperty200FiguresOnlyBeforeTheLiveWindow(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,38 @@ func TestRowsAreFreshForTheTTL(t *testing.T) {
 	upstream.want(t, 1)
 }
 
+// Rows are as old as the call that asked for them: the upstream may have answered long before a slow fill, or one of a machine that slept
+// meanwhile, ends. So of two fills, the one that began last has the newer rows, in whichever order they end.
+func TestRowsAgeFromTheBeginningOfTheirFill(t *testing.T) {
+	clock, release := newClock(), make(chan struct{})
+	c := newReplica(t, nil, clock)
+	began := clock.Now()
+	asked := make(chan struct{})
+	slow := (&backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+		close(asked)
+		<-release
+		return rowsOf(t, 3), nil
+	}}).request("p", narrow("a"))
+	ended := make(chan Found)
+	go func() {
+		found, _ := c.Do(context.Background(), slow)
+		ended <- found
+	}()
+	<-asked
+	clock.advance(ttl)
+	newer := answering(rowsOf(t, 4)).request("p", narrow("a"))
+	newer.Bypass = true
+	second := c.do(t, newer, Filled)
+	close(release)
+	if first := <-ended; first.Entry == nil || !first.Entry.Filled().Equal(began) {
+		t.Errorf("found %+v, filled at %s", first, began)
+	}
+	c.settle()
+	if found := c.do(t, slow, HitMemory); found.Entry != second.Entry {
+		t.Error("the fill that ended last has replaced newer rows")
+	}
+}
+
 func TestStaleWhileRevalidate(t *testing.T) {
 	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)

@@ -202,6 +202,7 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 	if l.Along != nil && c.redis != nil && time.Since(l.began) > c.redis.limits.along {
 		l.Along.Read = false
 	}
+	began := c.now() // see Entry.Filled
 	rows, err := l.Fill(ctx)
 	if err != nil {
 		o := c.failed(err)
@@ -215,7 +216,7 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 	}
 	c.metrics.fillOK.Inc()
 	return outcome{status: Filled, release: release, entry: &Entry{
-		key: l.own.key, rows: rows, filled: c.now(), requestHash: l.RequestHash, id: rand.Uint64(),
+		key: l.own.key, rows: rows, filled: began, requestHash: l.RequestHash, id: rand.Uint64(),
 	}}
 }
 

@@ -31,7 +31,7 @@ func (e *Entry) Rows() *translate.Rows { return e.rows }
 // size returns the bytes of memory that the entry holds.
 func (e *Entry) size() int { return len(e.key) + e.rows.Size() }
 
-// Filled returns when the upstream answered.
+// Filled returns when the upstream was asked, not when it had answered: the rows may be as old as that, however slow the call was.
 func (e *Entry) Filled() time.Time { return e.filled }
 
 // RequestHash returns the Request.RequestHash of the fill. It differs from a request's own when another request filled the
