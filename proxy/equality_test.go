@@ -68,6 +68,7 @@ func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
 	words := map[string]int{}
 	for range 120 {
 		if random.IntN(25) == 0 {
+			w.await(t, "the end of refills", func() bool { return !w.server.Busy() }) // what they read belongs to the time before
 			w.advance([]time.Duration{5 * time.Minute, 11 * time.Minute, 7 * time.Hour, 25 * time.Hour}[random.IntN(4)])
 		}
 		anchor, err := translate.NewCalendar()
