@@ -70,17 +70,25 @@ type AuditFilter struct {
 	Limit   int        // maximum number of entries
 }
 
-// AuditLog lists entries of the audit log, newest first.
+// AuditLog lists entries of the audit log, newest first. An account that neither exists nor has entries is a *NotFoundError: an empty list
+// would say that nothing has been changed.
 func (s *Store) AuditLog(ctx context.Context, f AuditFilter) (_ []AuditEntry, err error) {
 	defer wrap(&err, "read the audit log")
+	account := ""
+	if f.Account != "" {
+		account, err = find(ctx, s.overview, scalar[string], &NotFoundError{"account", f.Account}, "SELECT id FROM accounts WHERE id = $1 OR name = $1"+
+			" UNION ALL SELECT account_id FROM audit_log WHERE account_id = $1 LIMIT 1", f.Account)
+		if err != nil {
+			return nil, err
+		}
+	}
 	since := int64(0)
 	if f.Since != nil {
 		since = f.Since.UnixMilli()
 	}
 	return all(ctx, s.overview, scanAuditEntry, "SELECT id, at, actor, action, subject, account_id, details FROM audit_log"+
-		" WHERE ($1 = '' OR account_id = coalesce((SELECT id FROM accounts WHERE name = $1), $1))"+
-		" AND at >= $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4",
-		f.Account, since, f.Before, f.Limit)
+		" WHERE ($1 = '' OR account_id = $1) AND at >= $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4",
+		account, since, f.Before, f.Limit)
 }
 
 func scanAuditEntry(row scanner, e *AuditEntry) error {

@@ -66,7 +66,8 @@ func testAuditPages(t *testing.T, f *fixture) {
 	f.workspace("globex", "main")
 	equal(t, f.audited(AuditFilter{Account: "acme"}), []string{"workspace.add", "account.add"})
 	equal(t, f.audited(AuditFilter{Account: globex.ID}), []string{"workspace.add", "account.add"})
-	equal(t, f.audited(AuditFilter{Account: "unknown"}), []string{})
+	_, err := f.AuditLog(f.ctx, AuditFilter{Account: "unknown", Limit: 10})
+	equal(t, refusal[*NotFoundError](t, err), &NotFoundError{"account", "unknown"})
 	equal(t, len(f.audited(AuditFilter{Since: &f.time})), 3)
 	all := value(f.AuditLog(f.ctx, AuditFilter{Limit: 10}))(t)
 	var paged []AuditEntry

@@ -80,6 +80,13 @@ func TestRemove(t *testing.T) {
 	if future := c.Array(auditMembers, "audit", "list", "--since", "2999-01-01"); len(future) != 0 {
 		t.Errorf("since 2999: %v", future)
 	}
+	removed := log[0]["account_id"].(string)
+	for since, want := range map[string]int{"2000-01-01": 2, "2999-01-01": 0} {
+		if of := c.Array(auditMembers, "audit", "list", "--account", removed, "--since", since, "--limit", "2"); len(of) != want {
+			t.Errorf("of the removed account, since %s: %v", since, of)
+		}
+	}
+	c.Fails(ExitError, []string{"audit", "list", "--account", "Acme"}, `there is no account "Acme"`, "sara account list")
 	c.Fails(ExitUsage, []string{"audit", "list", "--limit", "0"}, "--limit 0")
 }
 
