@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
 // A Property is one site in Search Console that a caller can reach, and the connection that reads it. A Property that Gate
@@ -139,7 +142,31 @@ func resolve(reference string, candidates []Property) (*Property, *Denial) {
 
 // notFound reads the same whether the property does not exist or belongs to someone else (spec: Authentication 8).
 func notFound(reference string) *Denial {
+	if site, ok := asciiForm(reference); ok {
+		return deny(CodeNotFound, "there is no property %.100q that this key can reach; Search Console names an international domain in ASCII: %.300q",
+			reference, site)
+	}
 	return deny(CodeNotFound, "there is no property %.100q that this key can reach", reference)
+}
+
+// asciiForm returns a reference with its international domain in ASCII (xn--), as it is in Property.Site; ok is false if it has none.
+func asciiForm(reference string) (site string, ok bool) {
+	const longest = 253 // bytes of a domain; bounds the work for a request that finds nothing
+	_, rest, found := strings.Cut(reference, ":")
+	if !found {
+		rest = reference
+	}
+	rest = strings.TrimPrefix(rest, "//")
+	host := rest
+	if end := strings.IndexAny(rest, ":/"); end >= 0 {
+		host = rest[:end]
+	}
+	isASCII := !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf })
+	if isASCII || len(host) > longest || !utf8.ValidString(host) {
+		return "", false
+	}
+	ascii, err := idna.Lookup.ToASCII(host)
+	return strings.TrimSuffix(reference, rest) + ascii + rest[len(host):], err == nil && strings.Contains(ascii, ".")
 }
 
 func ambiguous(reference string, found []*Property) *Denial {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
@@ -119,6 +120,32 @@ func TestProperty404References(t *testing.T) {
 			r.wantEnvelope(t)
 		}
 	})
+}
+
+// Search Console, and so sara, knows an international domain by its ASCII form only: the message names it, for a domain that has one.
+func TestProperty404International(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for reference, ascii := range map[string]string{
+		"bücher.example":                "xn--bcher-kva.example",
+		"sc-domain:bücher.example":      "sc-domain:xn--bcher-kva.example",
+		"sc-domain:BÜCHER.example":      "sc-domain:xn--bcher-kva.example",
+		"https://bücher.example/":       "https://xn--bcher-kva.example/",
+		"http://bücher.example:8080/ü/": "http://xn--bcher-kva.example:8080/ü/",
+		"sc-domain:пример.рф":           "sc-domain:xn--e1afmkfd.xn--p1ai",
+		"example。org":                   "example.org",
+	} {
+		r := w.get("pro", "/v1/properties/"+url.PathEscape(reference))
+		r.want(t, http.StatusNotFound, policy.CodeNotFound, `"`+reference+`"`, `names an international domain in ASCII: "`+ascii+`"`)
+	}
+	for _, reference := range []string{"bcher.example", "xn--bcher-kva.example", "sc-domain:example.org", "https://www.example.org/ü/", "bücher", "🌷",
+		"bü cher.example", "-ü.example", strings.Repeat("ü.", 500) + "example"} {
+		r := w.get("pro", "/v1/properties/"+url.PathEscape(reference))
+		r.want(t, http.StatusNotFound, policy.CodeNotFound)
+		if bytes.Contains(r.body, []byte("international")) {
+			t.Errorf("%s: %s", brief(reference), r.body)
+		}
+	}
 }
 
 // rawRequest is a GET whose path is sent without re-encoding.
