@@ -61,7 +61,7 @@ func textColumns(at Place, cells *[columnCount]tablefile.Cell) (columns [columnC
 		case i == dateColumn:
 			date, ok := c.Date()
 			if !ok {
-				return columns, recordError(at, names[i], "%s is not a day", c)
+				return columns, recordError(at, names[i], "%s is not a day", c.Describe())
 			}
 			columns[i] = date.String()
 		default:

@@ -58,7 +58,7 @@ func (l *exportLog) read(in Input) (err error) {
 		}
 		date, ok := cells[dateColumn].Date()
 		if !ok {
-			return fmt.Errorf("%s: data_date is %s, which is not a day", file.Place(), cells[dateColumn].String())
+			return fmt.Errorf("%s: data_date is %s, which is not a day", file.Place(), cells[dateColumn].Describe())
 		}
 		switch namespace := strings.ToUpper(string(cells[1].Text())); {
 		case strings.HasSuffix(namespace, "SITE_IMPRESSION"):

@@ -129,7 +129,7 @@ func (i *ingest) add(table Table, cells []tablefile.Cell) error {
 	}
 	date, ok := cells[dateColumn].Date()
 	if !ok {
-		return fmt.Errorf("data_date is %s, which is not a day", cells[dateColumn].String())
+		return fmt.Errorf("data_date is %s, which is not a day", cells[dateColumn].Describe())
 	}
 	if date > i.until {
 		counts.TooLate++

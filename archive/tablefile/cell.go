@@ -14,6 +14,7 @@ const (
 	null kind = iota
 	text
 	whole
+	decimal // a whole number that is not one of days
 	fraction
 	boolean
 )
@@ -22,13 +23,14 @@ const (
 type Cell struct {
 	kind   kind
 	text   []byte
-	number int64 // of whole and boolean
+	number int64 // of whole, decimal and boolean
 	float  float64
 }
 
 func (c *Cell) setNull()           { c.kind, c.text = null, nil }
 func (c *Cell) setText(t []byte)   { c.kind, c.text = text, t }
 func (c *Cell) setInt(n int64)     { c.kind, c.text, c.number = whole, nil, n }
+func (c *Cell) setDecimal(n int64) { c.kind, c.text, c.number = decimal, nil, n }
 func (c *Cell) setFloat(f float64) { c.kind, c.text, c.float = fraction, nil, f }
 func (c *Cell) setBool(b bool) {
 	c.kind, c.text, c.number = boolean, nil, 0
@@ -49,7 +51,7 @@ func (c *Cell) Text() []byte { return c.text }
 // Int returns a whole number, even if it is written as text or has a fraction of zero.
 func (c *Cell) Int() (int64, bool) {
 	switch c.kind {
-	case whole:
+	case whole, decimal:
 		return c.number, true
 	case text:
 		if n, err := strconv.ParseInt(string(c.text), 10, 64); err == nil {
@@ -67,7 +69,7 @@ func (c *Cell) Int() (int64, bool) {
 func (c *Cell) Float() (float64, bool) {
 	f := c.float
 	switch c.kind {
-	case whole:
+	case whole, decimal:
 		return float64(c.number), true
 	case fraction:
 	case text:
@@ -112,7 +114,7 @@ func (c *Cell) String() string {
 	switch c.kind {
 	case text:
 		return strconv.Quote(string(c.text))
-	case whole:
+	case whole, decimal:
 		return strconv.FormatInt(c.number, 10)
 	case fraction:
 		return strconv.FormatFloat(c.float, 'g', -1, 64)
@@ -120,4 +122,12 @@ func (c *Cell) String() string {
 		return strconv.FormatBool(c.number != 0)
 	}
 	return "null"
+}
+
+// Describe returns the value for a message about what it is not, with its type if the value alone could be that.
+func (c *Cell) Describe() string {
+	if c.kind == decimal {
+		return c.String() + " of type DECIMAL"
+	}
+	return c.String()
 }

@@ -23,11 +23,12 @@ type parquetSource struct {
 
 // parquetColumn is a column of the current row group.
 type parquetColumn struct {
-	name   string
-	leaf   int // -1 if the file lacks the column
-	reader parquet.ColumnChunkValueReader
-	batch  []parquet.Value // read but not yet used; they refer to the reader's page
-	buffer []parquet.Value
+	name      string
+	leaf      int // -1 if the file lacks the column
+	isDecimal bool
+	reader    parquet.ColumnChunkValueReader
+	batch     []parquet.Value // read but not yet used; they refer to the reader's page
+	buffer    []parquet.Value
 }
 
 // openParquet opens an untrusted file, ignoring its indexes.
@@ -57,13 +58,11 @@ func (s *parquetSource) choose(names []string) error {
 			if leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
 				return fmt.Errorf("column %s is nested or repeated", name)
 			}
-			if isFraction(leaf.Node.Type()) {
-				return fmt.Errorf("column %s is a decimal with a fraction: make it a double", name)
-			}
-			if kind := leaf.Node.Type().Kind(); kind == parquet.FixedLenByteArray || kind == parquet.Int96 {
-				return fmt.Errorf("column %s is of type %s", name, kind)
+			if err := checkType(leaf.Node.Type()); err != nil {
+				return fmt.Errorf("column %s is %w", name, err)
 			}
 			column.leaf, column.buffer = leaf.ColumnIndex, make([]parquet.Value, 256)
+			_, column.isDecimal = logicalType(leaf.Node.Type()).(*format.DecimalType)
 		}
 		s.chosen = append(s.chosen, column)
 	}
@@ -91,19 +90,36 @@ func (s *parquetSource) read(cells []Cell) error {
 		if err := setParquet(&cells[i], c.batch[0]); err != nil {
 			return fmt.Errorf("column %s: %w", c.name, err)
 		}
+		if c.isDecimal && cells[i].kind == whole {
+			cells[i].setDecimal(cells[i].number)
+		}
 		c.batch = c.batch[1:]
 	}
 	return nil
 }
 
-// isFraction reports whether a column's values are decimals with a fraction: whole numbers to be divided by a power of ten.
-func isFraction(t parquet.Type) bool {
-	logical := t.LogicalType()
-	if logical == nil {
-		return false
+// checkType refuses the types whose stored numbers are not the values: they are divided by a power of ten, or count from midnight or 1970.
+func checkType(t parquet.Type) error {
+	switch logical := logicalType(t).(type) {
+	case *format.DecimalType:
+		if logical.Scale != 0 {
+			return errors.New("a decimal with a fraction: make it a double")
+		}
+	case *format.TimeType, *format.TimestampType:
+		return fmt.Errorf("of type %s: make it a DATE", t)
 	}
-	decimal, ok := logical.Value.(*format.DecimalType)
-	return ok && decimal.Scale != 0
+	if kind := t.Kind(); kind == parquet.FixedLenByteArray || kind == parquet.Int96 {
+		return fmt.Errorf("of type %s", kind)
+	}
+	return nil
+}
+
+// logicalType returns the type of a column's values beyond how they are stored; nil if there is none.
+func logicalType(t parquet.Type) any {
+	if logical := t.LogicalType(); logical != nil {
+		return logical.Value
+	}
+	return nil
 }
 
 // next moves to the next row group.
