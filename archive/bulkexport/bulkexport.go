@@ -150,7 +150,7 @@ func begin(o Options) (*importing, error) {
 		return nil, errors.Join(err, f.close())
 	}
 	i.resumed = s != fresh
-	i.spill = &spill{folder: f, state: s, sums: newSums(cmp.Or(o.Memory, defaultMemory)), maxRuns: maxRuns}
+	i.spill = &spill{folder: f, state: s, sums: newSums(cmp.Or(o.Memory, defaultMemory)), maxRuns: defaultMaxRuns}
 	i.site, i.until = []byte(o.SiteURL), s.Until
 	i.report = func(done int64) { o.Progress.Reading(done, total, s.Counts.RowsRead) }
 	return i, nil

@@ -234,7 +234,7 @@ func testMemory(t *testing.T, w *world) {
 	}}
 	result := a.bring(t, o)
 	compare(t, a.rows(t), w.expected)
-	if most < 10 || most > maxRuns+1 || result.TempBytes == 0 {
+	if most < 10 || most > defaultMaxRuns+1 || result.TempBytes == 0 {
 		t.Errorf("there were %d runs, of %d bytes at the end", most, result.TempBytes)
 	}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxRuns bounds the runs, and so the files that are open at a time. More are merged into one.
-	maxRuns = 100
+	// defaultMaxRuns is the maxRuns of an import.
+	defaultMaxRuns = 100
 	// maxUnsaved is the number of rows after which the sums are written to a run although there is room: it bounds how many rows a killed
 	// import reads again.
 	maxUnsaved = 8_000_000
@@ -32,7 +32,7 @@ type spill struct {
 	sums    *sums
 	country [3]byte // scratch space
 	unsaved int64   // rows in the sums
-	maxRuns int
+	maxRuns int     // bounds the runs, and so the files that are open at a time; more are merged into one
 }
 
 // isFull reports whether there may be no room for another row. It is called once for each row of the files.
