@@ -75,6 +75,7 @@ func (i *ingest) order(ids []fileID) []int {
 	return order
 }
 
+// readFile adds the rows of a file, except for those that the runs of an interrupted import have.
 func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) {
 	file, cells, err := in.open()
 	if err != nil {
@@ -97,26 +98,32 @@ func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) 
 				return errors.Join(err, i.save(&at)) // nothing is lost
 			}
 		}
-		if err := file.Read(cells); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
+		switch err := file.Read(cells); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
 			return err
 		}
 		if at.Rows++; at.Rows <= skip {
 			continue
 		}
-		if i.isFull() {
-			before := at
-			before.Rows--
-			if err := i.flush(ctx, &before); err != nil {
-				return err
-			}
+		if err := i.makeRoom(ctx, at); err != nil {
+			return err
 		}
 		if err := i.add(in.Table, cells); err != nil {
 			return fmt.Errorf("%s: %w", file.Place(), err)
 		}
 	}
+}
+
+// makeRoom flushes the sums if there may be no room for the last row that was read.
+func (i *ingest) makeRoom(ctx context.Context, read partial) error {
+	if !i.isFull() {
+		return nil
+	}
+	before := read // on the heap only here, not for each row
+	before.Rows--
+	return i.flush(ctx, &before)
 }
 
 // add adds a row of either table.
