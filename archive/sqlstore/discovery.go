@@ -111,14 +111,15 @@ func saveURLs(ctx context.Context, tx *sql.Tx, number int32, urls []DiscoveredUR
 	var changed [][]any
 	for i, u := range urls {
 		url := []byte(u.URL)
-		old, tracked := before[u.URL]
-		if !tracked || old.clicks != u.Clicks || old.sitemaps != sets[i] {
+		old, isTracked := before[u.URL]
+		if !isTracked || old.clicks != u.Clicks || old.sitemaps != sets[i] {
 			changed = append(changed, []any{number, url, foldedURL(url), u.Clicks, sets[i]})
 		}
 		delete(before, u.URL)
 	}
-	if err := dropURLs(ctx, tx, number, before); err != nil {
-		return fmt.Errorf("delete %d URLs: %w", len(before), err)
+	gone := before // those that were not found again
+	if err := dropURLs(ctx, tx, number, gone); err != nil {
+		return fmt.Errorf("delete %d URLs: %w", len(gone), err)
 	}
 	// In index order, so neighbouring rows are written together.
 	slices.SortFunc(changed, func(a, b []any) int { return bytes.Compare(a[1].([]byte), b[1].([]byte)) })
