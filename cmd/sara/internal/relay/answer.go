@@ -28,7 +28,7 @@ func (s *session) forward(ctx context.Context, m *message) error {
 	case answered, err == nil && !m.isRequest(), errors.Is(ctx.Err(), context.Canceled):
 		return nil
 	case err == nil:
-		err = fmt.Errorf("%s ended its answer too early: send the request again", s.Endpoint)
+		err = s.unfinished(io.ErrUnexpectedEOF)
 	}
 	failed := s.explain(err)
 	_, _ = fmt.Fprintf(s.Log, "sara: %s: %s\n", m.label(), failed.message) // the client learns it anyway
@@ -67,9 +67,9 @@ func (s *session) exchange(ctx context.Context, m *message) (answered bool, err 
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
 	switch {
 	case err != nil:
-		return false, err
+		return false, s.unfinished(err)
 	case len(body) > maxMessage:
-		return false, fmt.Errorf("the answer of %s has more than %d bytes: ask for less", s.Endpoint, maxMessage)
+		return false, s.tooLong()
 	case isAnswer(body):
 		return true, s.relayAnswer(m, body)
 	case response.StatusCode/100 != 2:
@@ -128,8 +128,10 @@ func (s *session) relayStream(m *message, stream io.Reader) (answered bool, err 
 	for scanner.Scan() {
 		field, value, _ := bytes.Cut(scanner.Bytes(), []byte(":"))
 		switch {
-		case string(field) == "data" && len(data) < maxMessage:
-			data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n')
+		case string(field) == "data":
+			if data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n'); len(data) > maxMessage {
+				return false, s.tooLong()
+			}
 		case len(scanner.Bytes()) > 0: // another field, or a comment
 		case !gjson.ValidBytes(data):
 			data = nil // an event without a message
@@ -142,5 +144,19 @@ func (s *session) relayStream(m *message, stream io.Reader) (answered bool, err 
 			data = nil
 		}
 	}
-	return false, scanner.Err()
+	switch err := scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return false, s.tooLong()
+	case err != nil:
+		return false, s.unfinished(err)
+	}
+	return false, nil
+}
+
+func (s *session) unfinished(err error) error {
+	return fmt.Errorf("%s ended its answer too early (%w): send the request again", s.Endpoint, err)
+}
+
+func (s *session) tooLong() error {
+	return fmt.Errorf("the answer of %s has more than %d bytes: ask for less", s.Endpoint, maxMessage)
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -110,7 +111,11 @@ func TestTheNegotiatedRevisionIsSent(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
-		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}`)
+		if r.Header.Get("MCP-Protocol-Version") == "" {
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}
 	server := httptest.NewServer(http.HandlerFunc(handler))
 	defer server.Close()
@@ -158,7 +163,7 @@ func TestAnswersReachTheClient(t *testing.T) {
 			[]string{`{"jsonrpc":"2.0","id":"7","error":{"code":-1,"message":"x"}}`}},
 		{"stream with an event that is no message", answering(200, "data: {\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
 			"Content-Type", "text/event-stream"), []string{`{"jsonrpc":"2.0","id":"7","result":{}}`}},
-		{"stream", answering(200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata:\"method\":\"notifications/progress\"}\n\n: idle\n\n"+
+		{"stream", answering(200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\nid: 1\ndata:\"method\":\"notifications/progress\"}\n\n: idle\n\n"+
 			"data: {\"jsonrpc\":\"2.0\",\"id\":\"7\",\"result\":{}}\n\n",
 			"Content-Type", "text/event-stream; charset=utf-8"),
 			[]string{`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":"7","result":{}}`}},
@@ -184,16 +189,30 @@ func TestFailuresAreExplained(t *testing.T) {
 	}{
 		{"401", answering(401, fmt.Sprintf(refused, "API_KEY_REVOKED")), 401, []string{"API_KEY_REVOKED: the message", "SARA_API_KEY", "--key-file"}},
 		{"403", answering(403, fmt.Sprintf(refused, "API_ACCESS_REQUIRED")), 403, []string{"HTTP 403 API_ACCESS_REQUIRED: the message"}},
-		{"404", answering(404, "<html>", "Content-Type", "text/html"), 404, []string{"HTTP 404 Not Found", "--url"}},
+		{"404", answering(404, "<html>", "Content-Type", "text/html"), 404,
+			[]string{"HTTP 404 Not Found; there is no MCP endpoint", "--url"}},
+		{"405", answering(405, ""), 405, []string{"HTTP 405 Method Not Allowed; there is no MCP endpoint", "--url"}},
 		{"429", answering(429, fmt.Sprintf(refused, "RATE_LIMITED"), "Retry-After", "17"), 429,
 			[]string{"RATE_LIMITED", "again in 17 s", `"retry_after_seconds":17`}},
 		{"503", answering(503, fmt.Sprintf(refused, "SERVICE_UNAVAILABLE"), "Retry-After", "5"), 503, []string{"SERVICE_UNAVAILABLE", "again in 5 s"}},
+		{"503 until a date", answering(503, fmt.Sprintf(refused, "SERVICE_UNAVAILABLE"), "Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"), 503,
+			[]string{`SERVICE_UNAVAILABLE: the message"`}},
+		{"504 of a proxy", answering(504, "", "Content-Type", "text/plain"), 504, []string{`HTTP 504 Gateway Timeout"`}},
 		{"502 of a proxy", answering(502, "bad\ngateway", "Content-Type", "text/plain"), 502, []string{"HTTP 502 Bad Gateway: bad gateway"}},
+		{"a long text of a proxy", answering(502, strings.Repeat("ü", 501), "Content-Type", "text/plain"), 502,
+			[]string{"HTTP 502 Bad Gateway: " + strings.Repeat("ü", 500) + "…\""}},
 		{"a redirect", answering(301, "", "Location", "https://elsewhere.example/mcp"), 301, []string{"https://elsewhere.example/mcp", "--url"}},
 		{"nothing", answering(200, ""), 502, []string{"too early"}},
 		{"a stream that ends", answering(200, "data: {}\n", "Content-Type", "text/event-stream"), 502, []string{"too early"}},
 		{"a connection that breaks", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502,
 			[]string{"cannot be reached", "EOF", "--url"}},
+		{"half an answer", answering(200, "{", "Content-Length", "9"), 502, []string{"/mcp ended its answer too early", "send the request again"}},
+		{"half a stream", answering(200, "data: {", "Content-Type", "text/event-stream", "Content-Length", "99"), 502,
+			[]string{"/mcp ended its answer too early", "send the request again"}},
+		{"a stream with a line without end", answering(200, strings.Repeat(" ", maxMessage+1), "Content-Type", "text/event-stream"), 502,
+			[]string{"more than 4194304 bytes", "ask for less"}},
+		{"a stream with an event without end", answering(200, strings.Repeat("data: "+strings.Repeat(" ", 1<<20)+"\n", 5),
+			"Content-Type", "text/event-stream"), 502, []string{"more than 4194304 bytes", "ask for less"}},
 		{"an answer without end", func(w http.ResponseWriter, _ *http.Request) {
 			for range maxMessage/1000 + 1 {
 				_, _ = w.Write(bytes.Repeat([]byte(" "), 1000))
@@ -212,6 +231,9 @@ func TestFailuresAreExplained(t *testing.T) {
 					t.Errorf("%s does not contain %q", got[0], want)
 				}
 			}
+			if strings.Contains(got[0], `"data"`) != strings.Contains(got[0], " again in ") {
+				t.Errorf("%s has data without a time to wait for, or the reverse", got[0])
+			}
 			if strings.Contains(got[0]+log, key) || strings.Count(log, "\n") != 1 || !strings.HasPrefix(log, "sara: tools/call: ") {
 				t.Errorf("the log is %q, want one line without the key", log)
 			}
@@ -222,11 +244,26 @@ func TestFailuresAreExplained(t *testing.T) {
 	}
 }
 
-func TestTheLogNamesAnAnswerThatFails(t *testing.T) {
+// What is no request gets no answer, so that the log is where people see that it failed.
+func TestTheLogNamesWhatFailsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	got, log := relayed(t, answering(403, `{"error":{"message":"no"}}`), `{"jsonrpc":"2.0","id":1,"result":{}}`)
-	if got[0] != "" || !strings.HasPrefix(log, "sara: an answer of the client: ") {
-		t.Errorf("answers %q, logs %q", got, log)
+	const answer, notification = `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/x"}`
+	for _, test := range []struct {
+		server      http.HandlerFunc
+		line, label string
+	}{
+		{answering(403, `{"error":{"message":"no"}}`), answer, "sara: an answer of the client: HTTP 403"},
+		{answering(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such\nmethod"}}`), notification,
+			"sara: notifications/x: no such method\n"},
+	} {
+		if got, log := relayed(t, test.server, test.line); got[0] != "" || !strings.HasPrefix(log, test.label) {
+			t.Errorf("%s: answers %q, logs %q, want %q", test.line, got, log, test.label)
+		}
+	}
+	for _, accepting := range []http.HandlerFunc{answering(202, ""), answering(200, `{"jsonrpc":"2.0","id":null,"result":{}}`)} {
+		if got, log := relayed(t, accepting, notification); got[0] != "" || log != "" {
+			t.Errorf("a notification that is accepted: answers %q, logs %q", got, log)
+		}
 	}
 }
 
@@ -285,18 +322,30 @@ func silent(begun chan<- struct{}) transport {
 	}
 }
 
+// stalling is a server whose answer stops after its header.
+func stalling(r *http.Request) (*http.Response, error) {
+	body, stalls := io.Pipe()
+	context.AfterFunc(r.Context(), func() { _ = stalls.CloseWithError(r.Context().Err()) })
+	return &http.Response{StatusCode: 200, Body: body}, nil
+}
+
 func TestASilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		c := Config{Endpoint: "http://x", Transport: silent(make(chan struct{}, 1)), Log: io.Discard}
-		if err := Run(t.Context(), c, strings.NewReader(`{"id":1,"method":"ping"}`), &out); err != nil {
-			t.Fatal(err)
-		}
-		if got := out.String(); gjson.Get(got, "error.code").Int() != 504 || !strings.Contains(got, "did not answer within 2m0s") {
-			t.Errorf("%s, want an error 504", got)
-		}
-	})
+	for name, server := range map[string]transport{"no answer": silent(make(chan struct{}, 1)), "half an answer": stalling} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				c := Config{Endpoint: "http://x", Transport: server, Log: io.Discard}
+				if err := Run(t.Context(), c, strings.NewReader(`{"id":1,"method":"ping"}`), &out); err != nil {
+					t.Fatal(err)
+				}
+				if got := out.String(); gjson.Get(got, "error.code").Int() != 504 || !strings.Contains(got, "did not answer within 2m0s") {
+					t.Errorf("%s, want an error 504", got)
+				}
+			})
+		})
+	}
 }
 
 // A request that the client cancels ends at the server and gets no answer; others go on.
@@ -351,16 +400,35 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestAClosedOutputEndsIt(t *testing.T) {
 	t.Parallel()
-	in, client := io.Pipe()
-	defer func() { _ = client.Close() }()
-	server := httptest.NewServer(answering(200, `{"jsonrpc":"2.0","id":1,"result":{}}`))
-	defer server.Close()
-	ended := make(chan error)
-	go func() {
-		ended <- Run(t.Context(), Config{Endpoint: server.URL, Transport: server.Client().Transport, Log: io.Discard}, in, broken{})
-	}()
-	_, _ = io.WriteString(client, `{"id":1,"method":"ping"}`+"\n")
-	if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
+	const answer, progress = `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/progress"}`
+	for name, handler := range map[string]http.HandlerFunc{
+		"an answer":           answering(200, answer),
+		"a failure":           answering(503, ""),
+		"an answer, streamed": answering(200, "data: "+answer+"\n\n", "Content-Type", "text/event-stream"),
+		"a message, streamed": answering(200, "data: "+progress+"\n\n", "Content-Type", "text/event-stream"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in, client := io.Pipe()
+			defer func() { _ = client.Close() }()
+			server := httptest.NewServer(handler)
+			defer server.Close()
+			ended := make(chan error)
+			go func() {
+				ended <- Run(t.Context(), Config{Endpoint: server.URL, Transport: server.Client().Transport, Log: io.Discard}, in, broken{})
+			}()
+			_, _ = io.WriteString(client, `{"id":1,"method":"ping"}`+"\n")
+			if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestABrokenInputEndsIt(t *testing.T) {
+	t.Parallel()
+	c := Config{Log: io.Discard}
+	if err := Run(t.Context(), c, iotest.ErrReader(io.ErrNoProgress), io.Discard); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("it ended with %v", err)
 	}
 }
