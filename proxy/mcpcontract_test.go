@@ -165,6 +165,7 @@ func TestMCP403Origin(t *testing.T) {
 		{local, "http://" + local, 200}, {"api.example.com", "http://api.example.com", 200},
 		{local, "https://app.example.net", 200}, {"evil.example", "https://app.example.net", 403}, {local, "http://app.example.net", 403},
 		{local, "https://evil.example", 403}, {local, "null", 403}, {"api.example.com", "http://api.example.com.evil.example", 403},
+		{"api.example.com", "http://localhost:3000", 403}, {"localhost:8080", "http://127.0.0.1:3000", 200},
 		{"evil.example", "", 403}, {"evil.example", "http://evil.example", 403}, {"localhost.evil.example", "", 403},
 		{"api.example.com.evil.example", "", 403},
 		// The same hosts, written as absolute names of the DNS.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"sara/policy"
+	"sara/proxy/cache"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
@@ -431,8 +432,9 @@ func TestMCP200Bounded(t *testing.T) {
 func TestMCP200Caveats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, text, _ := w.tool(t, "pro", "query_performance", map[string]any{"property": w.properties["large"].ID, "dimension": "query", "limit": 5,
-		"order_by": "-impressions"})
+	top := map[string]any{"property": w.properties["large"].ID, "dimension": "query", "limit": 5, "order_by": "-impressions",
+		"start_date": "2026-10-01", "end_date": "2026-10-28"}
+	_, text, _ := w.tool(t, "pro", "query_performance", top)
 	if !strings.Contains(strings.ToLower(text), "truncated") && !strings.Contains(text, "not zero") {
 		t.Errorf("a sample that was cut: %s", text)
 	}
@@ -442,9 +444,11 @@ func TestMCP200Caveats(t *testing.T) {
 		t.Errorf("days that are not published: %v\n%s", list, text)
 	}
 	w.faults(gscsim.Faults{Status: http.StatusServiceUnavailable})
-	w.advance(26 * time.Hour)
-	stale, text, failed := w.tool(t, "pro", "query_performance", map[string]any{"property": w.properties["large"].ID, "dimension": "query", "limit": 5})
-	if !failed && !strings.Contains(strings.ToLower(text), "stale") {
-		t.Errorf("stale figures: %v\n%s", stale["meta"], text)
-	}
+	w.advance(cache.MaxStale - time.Hour)
+	w.await(t, "the reason", func() bool {
+		result, text, _ := w.tool(t, "pro", "query_performance", top)
+		meta, _ := result["meta"].(map[string]any)
+		reason, _ := meta["stale_reason"].(string)
+		return reason != "" && strings.Contains(text, "\nStale: "+reason+"\n")
+	})
 }
