@@ -182,14 +182,21 @@ func (h *History) load(ctx context.Context, property string, m monthObject) (*ob
 	return o, err
 }
 
+// get returns the object of a month and its revision. The error is bucket.ErrNotFound, an *ObjectError if the object is unusable, or one of
+// the store.
+func (h *History) get(ctx context.Context, property string, month translate.Date) (data []byte, revision string, err error) {
+	name := objectName(property, month)
+	data, revision, err = h.bucket.Get(ctx, name)
+	if errors.Is(err, bucket.ErrUnusable) {
+		err = &ObjectError{Name: name, Month: month, Reason: err}
+	}
+	return data, revision, err
+}
+
 // loadMonth gets a month. It may be newer than the listed revision, which is just as good for the caller, but must not be cached as that
 // revision: a restore from a backup may bring the listed revision back.
 func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revisionKey, error) {
-	name := objectName(key.property, key.month)
-	data, revision, err := h.bucket.Get(ctx, name)
-	if errors.Is(err, bucket.ErrUnusable) {
-		err = &ObjectError{Name: name, Month: key.month, Reason: err}
-	}
+	data, revision, err := h.get(ctx, key.property, key.month)
 	if err != nil {
 		return nil, key, err
 	}

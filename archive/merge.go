@@ -137,9 +137,8 @@ func (h *History) update(ctx context.Context, property string, first translate.D
 
 // tryUpdate is one attempt of update.
 func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month)) error {
-	name := objectName(property, first)
 	m := &month{ledger: newLedger(property, first)}
-	before, revision, err := h.bucket.Get(ctx, name)
+	before, revision, err := h.get(ctx, property, first)
 	switch {
 	case errors.Is(err, bucket.ErrNotFound):
 		revision = ""
@@ -155,16 +154,17 @@ func (h *History) tryUpdate(ctx context.Context, property string, first translat
 		}
 	}
 	change(m)
-	return h.write(ctx, name, m, before, revision)
+	return h.write(ctx, m, before, revision)
 }
 
 // write replaces a month if it still has the revision, or removes it if no day is archived any more.
-func (h *History) write(ctx context.Context, name string, m *month, before []byte, revision string) error {
+func (h *History) write(ctx context.Context, m *month, before []byte, revision string) error {
 	if m.isEmpty() && revision == "" {
 		return nil
 	}
 	// Also after an error: the object may have been written, so cached listings may be outdated.
 	defer h.stripe(m.property).Add(1)
+	name := objectName(m.property, m.month)
 	if m.isEmpty() {
 		return h.bucket.Delete(ctx, name, revision)
 	}

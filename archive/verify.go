@@ -51,9 +51,9 @@ func (h *History) Verify(ctx context.Context, property string, found func(Verifi
 
 func (h *History) verify(ctx context.Context, property string, month translate.Date, e bucket.Entry) (Verified, error) {
 	v := Verified{Month: month, Bytes: e.Size}
-	data, revision, err := h.bucket.Get(ctx, e.Name)
-	if errors.Is(err, bucket.ErrUnusable) {
-		v.Err = &ObjectError{Name: e.Name, Month: month, Reason: err}
+	data, revision, err := h.get(ctx, property, month)
+	if errors.As(err, new(*ObjectError)) {
+		v.Err = err
 		return v, nil
 	}
 	if err != nil {
@@ -98,8 +98,8 @@ func (o *object) verify() (rows, days int, err error) {
 const setAsidePrefix = "damaged/"
 
 // SetAside moves a damaged object out of the archive, so its days become missing and can be collected again. It is copied
-// first and only then removed; the copy keeps all of its bytes. SetAside refuses an object that is not damaged. It returns the
-// copy's name.
+// first and only then removed; the copy keeps all of its bytes. SetAside refuses an object that is not damaged. It returns the copy's name, or
+// an *ObjectError for an object that cannot be copied, because it is larger than any object of the archive: an operator must move it.
 func (h *History) SetAside(ctx context.Context, property string, month translate.Date) (aside string, err error) {
 	defer func() {
 		if err != nil {
@@ -110,7 +110,7 @@ func (h *History) SetAside(ctx context.Context, property string, month translate
 		return "", err
 	}
 	name := objectName(property, month)
-	data, revision, err := h.bucket.Get(ctx, name)
+	data, revision, err := h.get(ctx, property, month)
 	if err != nil {
 		return "", err
 	}

@@ -114,6 +114,23 @@ func TestAnUnusableObjectDoesNotCloseTheStore(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Err == nil {
 		t.Errorf("verify: %+v, %v", found, err)
 	}
+	wantObjectError := func(what string, err error) {
+		t.Helper()
+		if broken, ok := errors.AsType[*ObjectError](err); !ok || broken.Month != good.month || !errors.Is(err, bucket.ErrUnusable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	next := Day{Date: good.month.AddMonths(1), Dimension: translate.ByQuery, Rows: new(translate.Rows)}
+	wantObjectError("merge", h.Merge(t.Context(), testProperty, []Day{{Date: good.month, Dimension: translate.ByQuery, Rows: new(translate.Rows)}}))
+	if err := h.Merge(t.Context(), testProperty, []Day{next}); err != nil {
+		t.Error(err)
+	}
+	wantObjectError("prune", h.Prune(t.Context(), testProperty, next.Date+1))
+	if inventory, _ := h.Days(t.Context(), testProperty); len(inventory) > 0 {
+		t.Errorf("a month after the unusable one was not pruned: %+v", inventory)
+	}
+	_, err = h.SetAside(t.Context(), testProperty, good.month)
+	wantObjectError("set aside", err)
 }
 
 // A hooked bucket changes what some calls return.
