@@ -178,8 +178,14 @@ func (v verification) property(ctx context.Context, p sqlstore.ArchivablePropert
 			r.Gaps = append(r.Gaps, month)
 		}
 	}
-	if v.repair && len(r.Problems) > 0 {
-		err = v.makeDue(ctx, p.ID, r.Problems)
+	var repaired []string
+	for _, problem := range r.Problems {
+		if problem.Repaired {
+			repaired = append(repaired, problem.Month)
+		}
+	}
+	if len(repaired) > 0 {
+		err = v.makeDue(ctx, p.ID, repaired)
 	}
 	return r, err
 }
@@ -194,7 +200,11 @@ func (v verification) setAside(ctx context.Context, property string, found archi
 		return problem, nil
 	}
 	aside, err := v.history.SetAside(ctx, property, found.Month)
-	if err != nil {
+	switch {
+	case errors.As(err, new(*archive.ObjectError)):
+		problem.Reason += "; it cannot be copied: move it out of the archive yourself"
+		return problem, nil
+	case err != nil:
 		return problem, err
 	}
 	problem.Repaired, problem.MovedTo = true, &aside
@@ -203,7 +213,7 @@ func (v verification) setAside(ctx context.Context, property string, found archi
 
 // makeDue records the days that are left after a repair, and that the property was not collected since: the next daily run takes it. Months
 // that are lost become gaps, until they are collected again.
-func (v verification) makeDue(ctx context.Context, property string, repaired []archiveProblem) error {
+func (v verification) makeDue(ctx context.Context, property string, months []string) error {
 	state, err := v.store.ArchiveState(ctx, property)
 	if err != nil {
 		return err
@@ -211,10 +221,6 @@ func (v verification) makeDue(ctx context.Context, property string, repaired []a
 	state.First, state.Last, state.CollectedAt = nil, nil, nil
 	if err := collector.Cover(ctx, v.history, &state); err != nil {
 		return err
-	}
-	months := make([]string, len(repaired))
-	for i, p := range repaired {
-		months[i] = p.Month
 	}
 	return v.store.RecordArchiveChange(ctx, state, "archive.repair", map[string]any{"months": months})
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"sara/archive/bucket"
 	"sara/cmd/sara/internal/clitest"
 )
 
@@ -76,6 +78,32 @@ func TestArchiveVerify(t *testing.T) {
 	}
 	if status, table, _ := c.Run("archive", "verify"); status != ExitError || !strings.Contains(table, clitest.ShopSite+": 2025-02 is missing: ") {
 		t.Errorf("status %d\n%s", status, table)
+	}
+}
+
+// An object that is too large to be copied stays, and the other months are repaired.
+func TestArchiveVerifyRepairsTheMonthsThatItCan(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("archive", "import", clitest.ShopSite, c.Write("history.csv", clitest.CSVHeader+clitest.SomeHistory))
+	objects, err := filepath.Glob(c.Path("archive/history/*/month=*/history.parquet"))
+	if err != nil || len(objects) != 2 {
+		t.Fatal(objects, err)
+	}
+	if err := errors.Join(os.Truncate(objects[0], bucket.MaxObject+1), os.Truncate(objects[1], 100)); err != nil {
+		t.Fatal(err)
+	}
+	status, table, said := c.Run("archive", "verify", "--repair")
+	for _, want := range []string{"move it out of the archive yourself", "; moved to damaged/history/"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is missing:\n%s", want, table)
+		}
+	}
+	if status != ExitError || !strings.Contains(said, "1 month of the archive is damaged or missing") {
+		t.Errorf("status %d: %s", status, said)
+	}
+	if _, err := os.Stat(objects[0]); err != nil {
+		t.Error(err)
 	}
 }
 
