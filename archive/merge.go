@@ -44,7 +44,8 @@ type entry struct {
 	by    translate.Dimension
 	rows  []row // in the order of compareRows
 	state state
-	// inferred entries have no rows, because of the total of their day: they replace nothing.
+	// inferred entries have no rows, because of the total of their day, which precedes them: they replace nothing, and are left out if that
+	// total is not the archived one.
 	inferred bool
 }
 
@@ -59,7 +60,8 @@ func (e *entry) identity() identity { return identity{e.date, e.by} }
 // merged is the outcome of a merge.
 type merged struct {
 	archived  int          // entries
-	differing []Difference // of entries that were not archived
+	kept      int          // archived days that stayed
+	differing []Difference // of those that stayed
 }
 
 // merge archives the entries of days that are absent, and of those that may be replaced.
@@ -79,11 +81,16 @@ func (h *History) merge(ctx context.Context, property string, entries []entry, r
 			for i := range months[first] {
 				e := &months[first][i]
 				day := e.date - first
-				if was := m.states[e.by][day]; was == absent || replaceable(was, e) {
+				switch was := m.states[e.by][day]; {
+				case e.inferred && len(m.rows[translate.ByDate][day]) > 0:
+				case was == absent || replaceable(was, e):
 					m.states[e.by][day], m.rows[e.by][day] = e.state, e.rows
 					one.archived++
-				} else if d, differs := difference(e, m.rows[e.by][day]); differs {
-					one.differing = append(one.differing, d)
+				default:
+					one.kept++
+					if d, differs := difference(e, m.rows[e.by][day]); differs {
+						one.differing = append(one.differing, d)
+					}
 				}
 			}
 		})
@@ -91,6 +98,7 @@ func (h *History) merge(ctx context.Context, property string, entries []entry, r
 			return all, fmt.Errorf("merge into %s: %w", first.Time().Format(monthLayout), err)
 		}
 		all.archived += one.archived
+		all.kept += one.kept
 		all.differing = append(all.differing, one.differing...)
 	}
 	return all, nil

@@ -88,7 +88,7 @@ type ImportResult struct {
 }
 
 // Import archives records as days, which are final except from ImportOptions.Provisional on. A day is archived under the dimensions that it
-// has records for, and a day with a total of zeros under all of them. Import validates every record before it writes anything; the error of an
+// has records for, and a day with a total of zeros under all of them, unless another total of it is kept. Import validates every record before it writes anything; the error of an
 // invalid record is a *RecordError. Then it writes month by month. It is idempotent: importing the same records again completes an import
 // that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
@@ -116,12 +116,8 @@ func (h *History) importEntries(ctx context.Context, property string, entries []
 		}
 	}
 	m, err := h.merge(ctx, property, entries, func(_ state, e *entry) bool { return o.Replace && !e.inferred })
-	result.Days, result.Differing = m.archived, m.differing
-	if err != nil {
-		return err
-	}
-	result.Kept = len(entries) - m.archived
-	return nil
+	result.Days, result.Kept, result.Differing = m.archived, m.kept, m.differing
+	return err
 }
 
 // collectRecords validates all records, and returns them ordered by date, dimension and key.

@@ -224,6 +224,29 @@ func TestImportedTotalOfZerosReplacesNoOtherRows(t *testing.T) {
 	}
 }
 
+// A day whose archived total is kept had traffic, so an imported total of zeros does not say that it has no queries: that stays unknown.
+func TestImportedTotalOfZerosThatIsNotArchivedSaysNothingOfOtherRows(t *testing.T) {
+	h, date := newTestHistory(t), translate.NewDate(2024, 1, 30)
+	var total translate.RowsBuilder
+	total.Add([]byte(date.String()), translate.Metrics{Clicks: 5, Impressions: 9, Position: 2})
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: date, Dimension: translate.ByDate, Rows: total.Rows(), Final: true}}); err != nil {
+		t.Fatal(err)
+	}
+	before := objects(t, h.bucket)
+	zeros := []Record{{Date: date, Dimension: translate.ByDate}}
+	result, err := h.Import(t.Context(), testProperty, placed(zeros), ImportOptions{Until: date})
+	if err != nil || result.Days != 0 || result.Kept != 1 || len(result.Differing) != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if !same(objects(t, h.bucket), before) {
+		t.Error("the import has changed the archive")
+	}
+	missing, _, err := h.Missing(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
+	if err != nil || len(missing) != 1 {
+		t.Errorf("%v, %v", missing, err)
+	}
+}
+
 // Days built row by row, with only the top rows in memory, are archived like the same days from records.
 func TestImportDaysEqualsImport(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
