@@ -37,11 +37,17 @@ func (h *History) Bounds(ctx context.Context, property string, by translate.Dime
 	for len(months) > 0 && months[0].month.AddMonths(1) <= from {
 		months = months[1:]
 	}
-	for i := 0; i < len(months) && err == nil && !ok; i++ {
-		r.Start, _, ok, err = h.boundsIn(ctx, property, months[i], by, from)
+	for len(months) > 0 && err == nil && !ok {
+		r, ok, err = h.boundsIn(ctx, property, months[0], by, from)
+		months = months[1:]
 	}
-	for i, found := len(months)-1, false; i >= 0 && err == nil && ok && !found; i-- {
-		_, r.End, found, err = h.boundsIn(ctx, property, months[i], by, from)
+	for found := false; len(months) > 0 && err == nil && !found; {
+		last := len(months) - 1
+		var later translate.DateRange
+		if later, found, err = h.boundsIn(ctx, property, months[last], by, from); found {
+			r.End = later.End
+		}
+		months = months[:last]
 	}
 	if err != nil {
 		return translate.DateRange{}, false, fmt.Errorf("find the first and the last day: %w", err)
@@ -51,19 +57,19 @@ func (h *History) Bounds(ctx context.Context, property string, by translate.Dime
 
 // boundsIn returns the first and the last archived day of a month, on or after a day.
 func (h *History) boundsIn(ctx context.Context, property string, m monthObject, by translate.Dimension, from translate.Date) (
-	first, last translate.Date, ok bool, err error) {
+	r translate.DateRange, ok bool, err error) {
 	l, err := h.loadLedger(ctx, property, m)
 	if err != nil || l == nil {
-		return 0, 0, false, unlessDamaged(err)
+		return r, false, unlessDamaged(err)
 	}
 	for day := range l.days() {
 		if _, archived := l.source(by, day); archived && l.month+translate.Date(day) >= from {
-			if last = l.month + translate.Date(day); !ok {
-				first, ok = last, true
+			if r.End = l.month + translate.Date(day); !ok {
+				r.Start, ok = r.End, true
 			}
 		}
 	}
-	return first, last, ok, nil
+	return r, ok, nil
 }
 
 // Begins returns the first archived day, on or after a day, that has impressions; ok is false if there is none. It reads months in

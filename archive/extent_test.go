@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sara/archive/bucket"
+	"sara/policy/lru"
 	"sara/translate"
 )
 
@@ -150,6 +151,31 @@ func TestMonthsThatWereRemovedSinceTheyWereListed(t *testing.T) {
 		if version, err := h.Version(ctx, testProperty); err != nil || version == listed {
 			t.Errorf("%s: version %d stays after the removal (%v)", name, version, err)
 		}
+	}
+}
+
+// A removal while the bounds are looked up leaves the days that were found before.
+func TestBoundsOfAMonthThatIsRemovedMeanwhile(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := historyOf(t, HistoryConfig{Bucket: b})
+	var days []Day
+	for _, date := range []string{"2024-01-05", "2024-01-07", "2024-02-03"} {
+		days = append(days, Day{Date: day(t, date), Dimension: translate.ByQuery, Rows: new(translate.Rows)})
+	}
+	if err := writer.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	h := historyOf(t, HistoryConfig{CacheBytes: 1, Bucket: hooked{Bucket: b, get: func(name string, data []byte) ([]byte, error) {
+		_, err := writer.Erase(t.Context(), testProperty)
+		return data, err
+	}}})
+	h.ledgers = lru.New[revisionKey](lru.Config[*ledger]{Weight: 0}) // as if those of other properties had taken its place
+	r, ok, err := h.Bounds(t.Context(), testProperty, translate.ByQuery, 0)
+	if want := (translate.DateRange{Start: days[0].Date, End: days[1].Date}); err != nil || !ok || r != want {
+		t.Errorf("%v, %v, %v, want %v", r, ok, err, want)
 	}
 }
 

@@ -88,9 +88,9 @@ type ImportResult struct {
 }
 
 // Import archives records as days, which are final except from ImportOptions.Provisional on. A day is archived under the dimensions that it
-// has records for, and a day with a total of zeros under all of them, unless another total of it is kept. Import validates every record before it writes anything; the error of an
-// invalid record is a *RecordError. Then it writes month by month. It is idempotent: importing the same records again completes an import
-// that failed while writing.
+// has records for, and a day with a total of zeros under all of them, unless another total of it is kept. Import validates every record
+// before it writes anything; the error of an invalid record is a *RecordError. Then it writes month by month. It is idempotent: importing the
+// same records again completes an import that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
 	read, err := collectRecords(records, o.Until)
 	if err != nil {
