@@ -45,21 +45,22 @@ func (b *DayBuilder) Add(key []byte, clicks, impressions int64, position float64
 	}
 	r.key = bytes.Clone(key)
 	b.rows = append(b.rows, r)
-	if len(b.rows) >= prunedRows && (b.by == translate.ByQuery || b.by == translate.ByPage) {
+	if len(b.rows) >= prunedRows && keepsTop(b.by) {
 		return b.Prune()
 	}
 	return nil
 }
 
 // Prune drops the rows below the top. It returns an error if a key was added twice.
-func (b *DayBuilder) Prune() (err error) {
-	if b.rows, err = rank(b.by, b.rows); err != nil {
+func (b *DayBuilder) Prune() error {
+	rows, err := rank(b.by, b.rows)
+	if err != nil {
 		return fmt.Errorf("%s of %s: %w", DimensionName(b.by), b.date, err)
 	}
-	if b.full = len(b.rows) >= TopRows; b.full {
-		b.worst = b.rows[len(b.rows)-1].clicks
+	if b.full = keepsTop(b.by) && len(rows) == TopRows; b.full {
+		b.worst = rows[TopRows-1].clicks
 	}
-	b.rows = slices.Clip(b.rows)
+	b.rows = slices.Clone(rows) // without the dropped keys in memory
 	return nil
 }
 

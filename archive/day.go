@@ -15,6 +15,9 @@ import (
 // TopRows is how many queries, and how many pages, the archive keeps for a day: those with the most clicks (spec: Limits 8).
 const TopRows = 100
 
+// keepsTop reports whether only the top rows of a dimension are kept.
+func keepsTop(by translate.Dimension) bool { return by == translate.ByQuery || by == translate.ByPage }
+
 // LongestKey bounds a key, in bytes. Real queries and URLs are far shorter.
 const LongestKey = 16 << 10
 
@@ -82,7 +85,7 @@ func rank(by translate.Dimension, rows []row) ([]row, error) {
 	}
 	rows = slices.DeleteFunc(rows, func(r row) bool { return r.clicks == 0 && r.impressions == 0 })
 	slices.SortFunc(rows, compareRows)
-	if by == translate.ByQuery || by == translate.ByPage {
+	if keepsTop(by) {
 		rows = rows[:min(len(rows), TopRows)]
 	}
 	return rows, nil

@@ -162,7 +162,7 @@ func (w *walk) visit(o *object) error {
 		return err
 	}
 	w.tally.add(rows, first, last)
-	if w.by == translate.ByQuery || w.by == translate.ByPage {
+	if keepsTop(w.by) {
 		w.result.Truncated = w.result.Truncated || rows.hasFullDay(first, last)
 	}
 	return nil

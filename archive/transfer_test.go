@@ -320,6 +320,37 @@ func TestDayBuilderRefusesInvalidRows(t *testing.T) {
 	}
 }
 
+// Rows may be dropped at any time, but never countries, and never because of an error.
+func TestPruneOfADayBuilderDropsOnlyRowsBelowTheTop(t *testing.T) {
+	date := day(t, "2026-05-30")
+	countries := NewDayBuilder(date, translate.ByCountry)
+	add := func(b *DayBuilder, n int, clicks int64) {
+		t.Helper()
+		for i := range n {
+			if err := b.Add(fmt.Appendf(nil, "%c%c%c", 'a'+clicks, 'a'+i/26, 'a'+i%26), clicks, 9, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add(countries, TopRows, 5)
+	if err := countries.Prune(); err != nil {
+		t.Fatal(err)
+	}
+	add(countries, 10, 1)
+	h := newTestHistory(t)
+	if result, err := h.ImportDays(t.Context(), testProperty, []*DayBuilder{countries}, ImportOptions{}); err != nil || result.DroppedRows != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	twice := NewDayBuilder(date, translate.ByQuery)
+	add(twice, 1, 2)
+	add(twice, 1, 2)
+	for range 2 {
+		if _, err := h.ImportDays(t.Context(), testProperty, []*DayBuilder{twice}, ImportOptions{}); err == nil {
+			t.Error("a key that was added twice is archived")
+		}
+	}
+}
+
 func TestImportNamesInvalidLines(t *testing.T) {
 	h := newTestHistory(t)
 	until := day(t, "2026-05-31")
