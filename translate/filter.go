@@ -80,7 +80,9 @@ func parseFilter(object gjson.Result) (f Filter, err error) {
 			err = fmt.Errorf("%s is given twice", name.Str)
 		case value.Type != gjson.String:
 			err = fmt.Errorf("%s is not a string", name.Str)
-		case strings.ContainsRune(value.Str, utf8.RuneError), strings.ContainsRune(value.Str, 0):
+		case strings.ContainsRune(value.Str, 0):
+			err = fmt.Errorf("%s holds a NUL character", name.Str)
+		case strings.ContainsRune(value.Str, utf8.RuneError):
 			// A lone surrogate decodes to the replacement character, which would match something else.
 			err = fmt.Errorf("%s holds a character that is not valid Unicode text", name.Str)
 		}
