@@ -169,7 +169,7 @@ func (w *writer) objects(ctx context.Context, from bucket.Bucket, m *Manifest) e
 	if err != nil {
 		return err
 	}
-	var copying errgroup.Group
+	copying, ctx := errgroup.WithContext(ctx) // the first failure ends the copying
 	copying.SetLimit(parallel)
 	var mu sync.Mutex
 	for _, object := range listed {

@@ -128,7 +128,7 @@ func (b *Backup) RestoreObjects(ctx context.Context, to bucket.Bucket) error {
 	for _, object := range listed {
 		revisions[object.Name] = object.Revision
 	}
-	var copying errgroup.Group
+	copying, ctx := errgroup.WithContext(ctx) // the first failure ends the copying
 	copying.SetLimit(parallel)
 	for _, name := range b.objects {
 		copying.Go(func() error {
