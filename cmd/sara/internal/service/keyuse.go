@@ -34,10 +34,12 @@ func RecordKeyUses(ctx context.Context, keys KeyUser, store KeyUseStore, log *sl
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyUsesTimeout)
 			defer cancel()
-			r.record(last)
+			if err := r.record(last); err != nil {
+				log.WarnContext(last, "the last use of keys is lost: it cannot be recorded", slog.Any("error", err))
+			}
 			return
 		case <-tick.C:
-			r.record(ctx)
+			r.recordOrKeep(ctx)
 		}
 	}
 }
@@ -50,17 +52,23 @@ type keyUseRecorder struct {
 	failed bool                 // the last recording, which was logged
 }
 
-func (r *keyUseRecorder) record(ctx context.Context) {
-	maps.Copy(r.left, r.keys.TakeKeyUses())
-	if len(r.left) == 0 {
-		return
-	}
-	err := r.store.RecordKeyUses(ctx, r.left)
-	switch {
-	case err == nil:
-		clear(r.left)
-	case !r.failed:
+// recordOrKeep logs the first of several failures. That the context ends is none.
+func (r *keyUseRecorder) recordOrKeep(ctx context.Context) {
+	err := r.record(ctx)
+	if err != nil && !r.failed && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "the last use of keys cannot be recorded: it is kept for later", slog.Any("error", err))
 	}
 	r.failed = err != nil
+}
+
+func (r *keyUseRecorder) record(ctx context.Context) error {
+	maps.Copy(r.left, r.keys.TakeKeyUses())
+	if len(r.left) == 0 {
+		return nil
+	}
+	if err := r.store.RecordKeyUses(ctx, r.left); err != nil {
+		return err
+	}
+	clear(r.left)
+	return nil
 }
