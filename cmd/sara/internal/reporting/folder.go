@@ -117,8 +117,8 @@ func (f *Folder) has(r *record, name string) bool {
 	return err == nil
 }
 
-// replace removes the files of the report that was in the folder before, so that none of them stays beside those of the new one. It is
-// called when the new one has begun.
+// replace removes the files of the report that was in the folder before, so that none of them stays beside those of the new one, and then its
+// record: with it, a run that resumes this one would take new files for old ones. It is called when the new one has begun.
 func (f *Folder) replace() error {
 	if f.mode != Replace {
 		return nil
@@ -127,7 +127,7 @@ func (f *Folder) replace() error {
 	if err != nil {
 		return nil // no record, or none of ours: the files of the same names are overwritten
 	}
-	for _, file := range before.Files {
+	for _, file := range append(before.Files, fileRecord{File: notesFile}, fileRecord{File: recordFile}) {
 		if err := f.root.Remove(file.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &fileError{err}
 		}

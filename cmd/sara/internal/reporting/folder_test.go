@@ -1,0 +1,83 @@
+package reporting
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// quiet is a Progress that learns nothing.
+type quiet struct{}
+
+func (quiet) Planned(map[string]int)           {}
+func (quiet) Wrote(Property, string)           {}
+func (quiet) Ended(Property)                   {}
+func (quiet) Waiting(string, time.Time, error) {}
+
+// daily is a server whose last day is a different one each time, and which ends a run after so many answers.
+type daily struct {
+	day     string
+	answers int
+	ended   func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *daily) RoundTrip(r *http.Request) (*http.Response, error) {
+	if d.answers--; d.answers < 0 {
+		d.ended()
+		return nil, context.Canceled
+	}
+	days := `"date_range":{"start_date":"` + d.day + `","end_date":"` + d.day + `"}`
+	body := `{"success":true,"data":{"rows":[{"property_id":"1","slug":"shop","totals":{"clicks":1}}]},"meta":{"total":1,` + days + `}}`
+	if strings.HasSuffix(r.URL.Path, "/devices") {
+		body = `{"success":true,"data":{"dimension":"device","rows":[{"key":"MOBILE","clicks":1}]},"meta":{"has_more":false,` + days + `}}`
+	}
+	return (&answers{list: []answer{{status: 200, body: body}}}).RoundTrip(r)
+}
+
+// A replaced report that was killed before its record was saved leaves none of the report before: with it, a run that resumes would take the
+// new files for those of the earlier days, and read the others for those days.
+func TestAReplacedReportLeavesNoRecordOfTheOneBefore(t *testing.T) {
+	path := t.TempDir()
+	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
+	write := func(mode Mode, day string, answers int, killed bool) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		folder, err := OpenFolder(path, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kill := func() { // nothing is written from here on
+			cancel()
+			if err := folder.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		server := &daily{day: day, answers: answers, ended: kill}
+		_, err = Write(ctx, Config{Now: now, Question: Question{Preset: "last_7d", Compare: "none", Limit: 10, Format: CSV}, Tables: []string{"devices"},
+			Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: server}, Progress: quiet{}}, folder)
+		if (err != nil) != killed {
+			t.Fatalf("%s: %v, want an error: %t", day, err, killed)
+		}
+		if !killed {
+			kill()
+		}
+	}
+	write(New, "2026-11-20", 2, false)
+	write(Replace, "2026-11-21", 1, true)
+	write(Resume, "2026-11-22", 2, false)
+	for _, file := range []string{"portfolio.csv", "devices/shop.csv"} {
+		text, err := os.ReadFile(filepath.Join(path, filepath.FromSlash(file)))
+		if err != nil || !strings.Contains(string(text), "2026-11-22") {
+			t.Errorf("%s: %s, %v", file, text, err)
+		}
+	}
+	if record, err := os.ReadFile(filepath.Join(path, recordFile)); err != nil || !strings.Contains(string(record), "2026-11-22") {
+		t.Errorf("the record: %s, %v", record, err)
+	}
+}
