@@ -20,6 +20,7 @@ import (
 // A historyReplica is a replica that can be cut off from Redis.
 type historyReplica struct {
 	*RedisBudget
+	client   redisconn.Client
 	tick     chan time.Time
 	cut      *atomic.Bool
 	registry *prometheus.Registry
@@ -105,7 +106,7 @@ func (h *history) expectLost(crashed *historyReplica) {
 func (h *history) start(cut bool) {
 	client, err := redisconn.Open(h.world.server.URL(), patience)
 	h.must(err)
-	r := &historyReplica{tick: make(chan time.Time), cut: &atomic.Bool{}, registry: prometheus.NewRegistry(),
+	r := &historyReplica{client: client, tick: make(chan time.Time), cut: &atomic.Bool{}, registry: prometheus.NewRegistry(),
 		store: &crashableStore{fakeReplicaStore: h.store}}
 	client.AddHook(cutHook{r.cut})
 	r.cut.Store(cut)
@@ -115,7 +116,12 @@ func (h *history) start(cut bool) {
 	r.chargeScript, r.restoreScript = h.world.clocked(h.t, chargeLua), h.world.clocked(h.t, restoreLua)
 	r.batcher.script = h.world.clocked(h.t, admitLua)
 	h.replicas = append(h.replicas, r)
-	h.t.Cleanup(func() { _ = client.Close() })
+}
+
+// Close ends the replica, and its connections: thousands of histories would use up those of the server.
+func (r *historyReplica) Close() {
+	r.RedisBudget.Close()
+	_ = r.client.Close()
 }
 
 // tickAll gives each replica a turn of its background work.
