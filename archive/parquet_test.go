@@ -78,6 +78,8 @@ func TestTypesOfParquetColumns(t *testing.T) {
 			"column position is a decimal with a fraction"},
 		"a large decimal with a fraction": {"position", parquet.Decimal(2, 18, parquet.Int64Type), parquet.Int64Value(350),
 			"column position is a decimal with a fraction"},
+		"a decimal in bytes that are digits": {"clicks", parquet.Decimal(0, 9, parquet.ByteArrayType), text([]byte("12")),
+			"column clicks is a decimal in bytes"},
 		"a day as a number":      {"date", parquet.Int(32), parquet.Int32Value(20_000), ""},
 		"a day as a long number": {"date", parquet.Int(64), parquet.Int64Value(20_000), ""},
 		"digits as a day":        {"date", parquet.Int(32), parquet.Int32Value(2024_10_04), "column date"},

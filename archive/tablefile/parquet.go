@@ -102,8 +102,11 @@ func (s *parquetSource) read(cells []Cell) error {
 func checkType(t parquet.Type) error {
 	switch logical := logicalType(t).(type) {
 	case *format.DecimalType:
-		if logical.Scale != 0 {
+		switch {
+		case logical.Scale != 0:
 			return errors.New("a decimal with a fraction: make it a double")
+		case t.Kind() == parquet.ByteArray: // which could be read as digits
+			return errors.New("a decimal in bytes: make it a double")
 		}
 	case *format.TimeType, *format.TimestampType:
 		return fmt.Errorf("of type %s: make it a DATE", t)
