@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -45,7 +44,8 @@ type shares struct {
 
 const (
 	storeTimeout = 2 * time.Second // bounds one access to the store
-	saveBatch    = 500             // accounts, in one tick
+	lastTimeout  = 5 * time.Second // after which a replica that ends begins no other access
+	saveBatch    = 500             // accounts, in one tick and in one access
 )
 
 // loadedOf returns what others had admitted of an account without Redis, and have not brought to it.
@@ -68,19 +68,34 @@ func (b *RedisBudget) save(ctx context.Context, most int) {
 	if b.shares.store == nil {
 		return
 	}
-	if brought := b.store(ctx, b.unsaved(most)); brought {
-		b.store(ctx, b.unsaved(most))
+	if brought := b.storeInBatches(ctx, b.unsaved(most)); brought {
+		b.storeInBatches(ctx, b.unsaved(most))
 	}
 }
 
 // saveLast saves what has changed, and then once more what others have brought to Redis since it was saved: Redis may have lost it, and only
 // this replica knows.
 func (b *RedisBudget) saveLast() {
-	ctx := context.Background() // store bounds each access
+	ctx, cancel := context.WithTimeout(context.Background(), lastTimeout)
+	defer cancel()
 	b.save(ctx, math.MaxInt)
-	if b.store(ctx, slices.Collect(maps.Values(b.shares.saved))) {
-		b.save(ctx, math.MaxInt)
+	b.noticeBrought(ctx)
+	b.save(ctx, math.MaxInt)
+}
+
+// storeInBatches stores usage of this replica until the store fails or ctx ends. It reports whether others had brought to Redis what was
+// stored before: then this is no longer local, and has to be stored once more.
+func (b *RedisBudget) storeInBatches(ctx context.Context, usage []ReplicaUsage) (brought bool) {
+	for batch := range slices.Chunk(usage, saveBatch) {
+		if ctx.Err() != nil {
+			break
+		}
+		brought = b.store(ctx, batch) || brought
+		if b.shares.failing {
+			break
+		}
 	}
+	return brought
 }
 
 // unsaved returns what is not stored: first what Redis lacks, then the rest, which Redis may have lost when it comes back.
@@ -104,12 +119,8 @@ func (b *RedisBudget) unsaved(most int) []ReplicaUsage {
 	return usage[:min(len(usage), most)]
 }
 
-// store stores usage of this replica. It reports whether others had brought to Redis what was stored before: then this is no longer
-// local, and has to be stored once more.
+// store is one access of storeInBatches.
 func (b *RedisBudget) store(ctx context.Context, usage []ReplicaUsage) (brought bool) {
-	if len(usage) == 0 {
-		return false
-	}
 	s := b.shares
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -198,8 +209,8 @@ func (b *RedisBudget) stored(ctx context.Context, day int64) ([]ReplicaUsage, er
 	return usage, err
 }
 
-// noticeBrought notices what others have brought to Redis of what this replica has stored: the store does not have it any more. A store
-// that fails is not asked: sync must not wait for it.
+// noticeBrought notices what others have brought to Redis of what this replica has stored: the store does not have it any more, and gets it
+// from the next save. A store that fails is not asked: sync must not wait for it.
 func (b *RedisBudget) noticeBrought(ctx context.Context) {
 	s := b.shares
 	if len(s.saved) == 0 || s.failing {
@@ -219,6 +230,7 @@ func (b *RedisBudget) noticeBrought(ctx context.Context) {
 	for id, saved := range s.saved {
 		if saved.Used.Day == day && !remaining[id] {
 			b.fallback.brought(saved.Used)
+			delete(s.saved, id)
 		}
 	}
 }

@@ -1,8 +1,12 @@
 package policy
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
+
+	"sara/policy/redistest"
 )
 
 // A refusal by a share says so: the client is within its plan.
@@ -92,5 +96,58 @@ func TestEachShareOfAMinuteHasARequest(t *testing.T) {
 	budget := newMemoryBudget(noon().now, func() int { return 3 }, 2)
 	if admitted, refusal := admitN(budget, 3, "a", "k", plan); admitted != 1 || !refusal.ByShare || refusal.Share != 1 {
 		t.Errorf("admitted %d, then %+v", admitted, refusal)
+	}
+}
+
+// A slowStore is a store of which a transaction with more than a tick's accounts does not end in time, and which counts the accounts.
+type slowStore struct {
+	fakeReplicaStore
+	saved int
+}
+
+func (s *slowStore) SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) ([]ReplicaUsage, error) {
+	if len(usage) > saveBatch {
+		return nil, context.DeadlineExceeded
+	}
+	s.saved += len(usage)
+	return s.fakeReplicaStore.SaveReplicaUsage(ctx, usage)
+}
+
+// A replica that ends stores all accounts, however many there are, but no more than the store lacks: others may have brought some of what it
+// has stored to Redis, which may have lost it again.
+func TestReplicaThatEndsStoresManyAccounts(t *testing.T) {
+	avoidHourEnd(t)
+	server := redistest.Single(t)
+	server.Kill()
+	const accounts, gone = 2*saveBatch + 100, saveBatch + 1
+	store := &slowStore{fakeReplicaStore: fakeReplicaStore{stored: map[string]ReplicaUsage{}}}
+	s := newTestRedisBudget(t, server.Client(), redisOptions{replicas: 3}, make(chan time.Time))
+	s.shares.store = store
+	s.redisDown(errRedisDown)
+	for n := range accounts {
+		admitN(s, 3, fmt.Sprint(n), "k", generousPlan())
+	}
+	for range 3 {
+		s.check(t.Context())
+	}
+	if len(store.stored) != accounts || store.saved != accounts {
+		t.Fatalf("%d accounts are stored in %d rows, want %d", len(store.stored), store.saved, accounts)
+	}
+	for n := range gone {
+		delete(store.stored, s.replica+fmt.Sprint(n))
+	}
+	admitN(s, 1, "more", "k", generousPlan())
+	s.Close()
+	if len(store.stored) != accounts+1 || store.saved != accounts+1+gone {
+		t.Errorf("%d accounts are stored in %d rows, want %d in %d", len(store.stored), store.saved, accounts+1, accounts+1+gone)
+	}
+	for n := range accounts {
+		want := 3
+		if n < gone {
+			want = 0
+		}
+		if u := store.stored[s.replica+fmt.Sprint(n)]; u.Used.InDay != 3 || u.Local.InDay != want {
+			t.Fatalf("account %d: %+v, want 3 requests, %d of them local", n, u, want)
+		}
 	}
 }
