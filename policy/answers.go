@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	editionTTL    = 750 * time.Millisecond // how long the directory's edition is used without reading it again
-	answerTTL     = 30 * time.Second       // how long an answer is used while the version stays the same: the store may be edited by hand
-	staleTTL      = 5 * time.Minute        // how long either is used while the directory fails (stale if error)
-	lookupTimeout = time.Second            // bounds one call of the directory
+	editionTTL           = 750 * time.Millisecond // how long the directory's edition is used without reading it again
+	answerTTL            = 30 * time.Second       // how long an answer is used while the version stays the same: the store may be edited by hand
+	staleTTL             = 5 * time.Minute        // how long either is used while the directory fails (stale if error)
+	defaultLookupTimeout = time.Second            // see Config
 
 	// refreshPatience is how long requests wait for a call of the directory when they have a stale answer to use instead, so
 	// that a database that hangs delays no known key by more. With editionTTL it stays within the second after which a change

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -31,13 +32,16 @@ type Directory interface {
 	Generation() uint64
 }
 
-// Config configures a Gate. Every field is required.
+// Config configures a Gate. Every field is required, unless it says what its zero means.
 type Config struct {
 	Directory Directory
 	Plans     Plans
 	Budget    Budget
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
 	Now       func() time.Time
+
+	// LookupTimeout bounds one call of the directory; 0: one second.
+	LookupTimeout time.Duration
 }
 
 // A Gate decides on requests. It is safe for concurrent use.
@@ -60,14 +64,15 @@ const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
 func NewGate(c Config) *Gate {
+	c.LookupTimeout = cmp.Or(c.LookupTimeout, defaultLookupTimeout)
 	g := &Gate{config: c, unknownKey: deny(CodeInvalidKey, "the key is unknown: check that you copied all of it"),
 		misses:   newMinuteLimiter(c.Now, AddressMinute, maxUnknownKeys),
 		messages: newMinuteLimiter(c.Now, MessageMinute, maxMessages),
 		texts:    newRefusalTexts()}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
-	g.editions = newCache(c.Now, editionTTL, 1, load)
-	g.keys = newKeyFinder(c.Now, g.misses, c.Directory)
-	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties)
+	g.editions = newCache(c.Now, editionTTL, 1, c.LookupTimeout, load)
+	g.keys = newKeyFinder(&c, g.misses)
+	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, c.LookupTimeout, g.loadProperties)
 	g.properties.weigh = func(found []Property) int64 { return int64(max(1, len(found))) }
 	return g
 }

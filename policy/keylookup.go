@@ -33,6 +33,7 @@ var errBusy = errors.New("too many keys wait for their look-up")
 type keyFinder struct {
 	answers[Hash, *Key]
 	directory Directory
+	timeout   time.Duration // of one call of the directory
 	misses    *minuteLimiter
 
 	newest atomic.Pointer[answer[*Key]] // the key that was read last
@@ -65,9 +66,9 @@ type keyLookup struct {
 	err     error
 }
 
-func newKeyFinder(now func() time.Time, misses *minuteLimiter, directory Directory) *keyFinder {
-	return &keyFinder{answers: newAnswers[Hash, *Key](now, answerTTL, maxCachedAnswers), directory: directory, misses: misses,
-		pending: map[keyQuestion]*keyLookup{}, moreUrgent: make(chan struct{}, 1)}
+func newKeyFinder(c *Config, misses *minuteLimiter) *keyFinder {
+	return &keyFinder{answers: newAnswers[Hash, *Key](c.Now, answerTTL, maxCachedAnswers), directory: c.Directory, timeout: c.LookupTimeout,
+		misses: misses, pending: map[keyQuestion]*keyLookup{}, moreUrgent: make(chan struct{}, 1)}
 }
 
 // get returns the key with a hash, for a request from an address. The caller reads the version first.
@@ -230,7 +231,7 @@ func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
 
 // query asks the directory for the keys of a batch, except for those that a census shows to be unknown. It takes a census first if one is due.
 func (f *keyFinder) query(begun time.Time, batch []*keyLookup, hashes []Hash) (keys map[Hash]Key, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), lookupTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), f.timeout)
 	defer cancel()
 	defer panics.Recover(&err)
 	if f.plan.isDue() {

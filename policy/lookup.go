@@ -11,8 +11,9 @@ import (
 // a context of its own, so that a caller that gives up does not fail the others.
 type cache[K comparable, V any] struct {
 	answers[K, V]
-	load  func(context.Context, K) (V, error)
-	calls flight.Group[versioned[K], answer[V]]
+	timeout time.Duration // of one call
+	load    func(context.Context, K) (V, error)
+	calls   flight.Group[versioned[K], answer[V]]
 }
 
 // A versioned key is looked up once at a time: an answer that was read before a change must not be used after it.
@@ -21,9 +22,9 @@ type versioned[K comparable] struct {
 	version version
 }
 
-func newCache[K comparable, V any](now func() time.Time, ttl time.Duration, size int,
+func newCache[K comparable, V any](now func() time.Time, ttl time.Duration, size int, timeout time.Duration,
 	load func(context.Context, K) (V, error)) *cache[K, V] {
-	return &cache[K, V]{answers: newAnswers[K, V](now, ttl, size), load: load}
+	return &cache[K, V]{answers: newAnswers[K, V](now, ttl, size), timeout: timeout, load: load}
 }
 
 // get returns the answer for key: from the cache while it is fresh and of this version, from the directory otherwise. The
@@ -55,7 +56,7 @@ func (c *cache[K, V]) get(ctx context.Context, key K, version version) (V, error
 // fill waits for the running call for key and version, and starts it if there is none.
 func (c *cache[K, V]) fill(ctx context.Context, key K, of version) (answer[V], error) {
 	return c.calls.Do(ctx, versioned[K]{key, of}, func(ctx context.Context) (answer[V], error) {
-		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+		ctx, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 		begun := c.now()
 		if a, ok := c.begin(begun, key, of); ok {

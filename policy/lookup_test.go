@@ -203,7 +203,7 @@ func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	const size = 100
 	w := newFixture(t)
-	l := newCache(w.clock.now, editionTTL, size, func(_ context.Context, n int) (int, error) {
+	l := newCache(w.clock.now, editionTTL, size, defaultLookupTimeout, func(_ context.Context, n int) (int, error) {
 		if n%2 == 0 {
 			return 0, ErrUnknown
 		}
@@ -335,7 +335,7 @@ func TestSlowAnswerDoesNotReplaceALaterOne(t *testing.T) {
 	before, after := version{knownChanges: 1}, version{knownChanges: 2}
 	slow, asked := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
-	c := newCache(time.Now, editionTTL, 1, func(context.Context, string) (uint64, error) {
+	c := newCache(time.Now, editionTTL, 1, defaultLookupTimeout, func(context.Context, string) (uint64, error) {
 		if calls.Add(1) > 1 {
 			return 8, nil
 		}

@@ -29,7 +29,7 @@ func (g *Gate) cachedVersion(now time.Time) (v version, edition answer[uint64], 
 
 // readEdition asks the directory for its edition, past the cache.
 func (g *Gate) readEdition(ctx context.Context) (edition uint64, readAt time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, g.config.LookupTimeout)
 	defer cancel()
 	readAt = g.config.Now()
 	edition, err = g.config.Directory.Edition(ctx)

@@ -14,10 +14,14 @@ type AdmissionConfig struct {
 	Plans     policy.Plans
 	Budget    policy.Budget
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
+
+	// LookupTimeout bounds one look-up of keys or properties in the store; 0: one second.
+	LookupTimeout time.Duration
 }
 
 func newGate(c AdmissionConfig, store *sqlstore.Store, now func() time.Time) *policy.Gate {
-	return policy.NewGate(policy.Config{Directory: directory{store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: now})
+	return policy.NewGate(policy.Config{Directory: directory{store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: now,
+		LookupTimeout: c.LookupTimeout})
 }
 
 // directory traces the lookups of the policy gate in the store.

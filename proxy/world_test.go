@@ -223,7 +223,8 @@ func (w *world) startServer(adjust []func(*Config)) {
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
 	config := Config{Process: Process{Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Registry: prometheus.NewRegistry(), Now: w.now},
-		Store: w.store, Admission: AdmissionConfig{Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), KeyPrefix: "sara"},
+		Store: w.store, Admission: AdmissionConfig{Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), KeyPrefix: "sara",
+			LookupTimeout: time.Minute}, // on a busy machine, the store takes longer than a second at random
 		Reports: ReportsConfig{History: noHistory{}, Anomalies: translate.Anomalies{},
 			HedgeDelay: time.Hour}, // on a busy machine, stored figures would answer at random
 		Cache: CacheConfig{Bytes: 64 << 20}, Capacity: Capacity{Slots: cpubound.New()}, Public: PublicConfig{BaseURL: publicURL},
