@@ -160,9 +160,9 @@ func (s *fakeReplicaStore) SaveReplicaUsage(_ context.Context, usage []ReplicaUs
 	return added, nil
 }
 
-func (s *fakeReplicaStore) ReplicaUsage(_ context.Context, day int64) (usage []ReplicaUsage, err error) {
+func (s *fakeReplicaStore) ReplicaUsage(_ context.Context, replica string, day int64) (usage []ReplicaUsage, err error) {
 	for _, u := range s.stored {
-		if u.Used.Day == day {
+		if u.Used.Day == day && (replica == "" || u.Replica == replica) {
 			usage = append(usage, u)
 		}
 	}

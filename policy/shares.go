@@ -24,8 +24,8 @@ type ReplicaUsage struct {
 type ReplicaStore interface {
 	// SaveReplicaUsage replaces the stored usage of these replicas and accounts. It returns the part of usage that replaced nothing.
 	SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) (added []ReplicaUsage, err error)
-	// ReplicaUsage returns the stored usage of all replicas on a UTC day, numbered since 1970.
-	ReplicaUsage(ctx context.Context, day int64) ([]ReplicaUsage, error)
+	// ReplicaUsage returns the stored usage of a replica, or of all if it is empty, on a UTC day, numbered since 1970.
+	ReplicaUsage(ctx context.Context, replica string, day int64) ([]ReplicaUsage, error)
 	// DeleteReplicaUsage deletes usage that has not changed since it was read, and all usage of days before a day.
 	DeleteReplicaUsage(ctx context.Context, usage []ReplicaUsage, before int64) error
 }
@@ -165,7 +165,7 @@ func (b *RedisBudget) Load(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	usage, err := b.config.Store.ReplicaUsage(ctx, hourOf(b.clock.time()).day())
+	usage, err := b.config.Store.ReplicaUsage(ctx, "", hourOf(b.clock.time()).day())
 	if err != nil {
 		return fmt.Errorf("load the shares that replicas have used: %w", err)
 	}
@@ -198,11 +198,11 @@ func (b *MemoryBudget) know(total UsageCount) {
 	b.account(total.AccountID, now).seen.raise(total)
 }
 
-// stored returns what replicas have stored on a day.
-func (b *RedisBudget) stored(ctx context.Context, day int64) ([]ReplicaUsage, error) {
+// stored returns what a replica, or all if it is empty, has stored on a day.
+func (b *RedisBudget) stored(ctx context.Context, replica string, day int64) ([]ReplicaUsage, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	usage, err := b.shares.store.ReplicaUsage(ctx, day)
+	usage, err := b.shares.store.ReplicaUsage(ctx, replica, day)
 	if err != nil {
 		b.shares.report(err)
 	}
@@ -217,15 +217,13 @@ func (b *RedisBudget) noticeBrought(ctx context.Context) {
 		return
 	}
 	day := hourOf(b.clock.time()).day()
-	usage, err := b.stored(ctx, day)
+	usage, err := b.stored(ctx, b.replica, day) // not those of all replicas: sync waits for it
 	if err != nil {
 		return
 	}
 	remaining := map[string]bool{}
 	for _, u := range usage {
-		if u.Replica == b.replica {
-			remaining[u.Used.AccountID] = true
-		}
+		remaining[u.Used.AccountID] = true
 	}
 	for id, saved := range s.saved {
 		if saved.Used.Day == day && !remaining[id] {
@@ -243,7 +241,7 @@ func (b *RedisBudget) adopt(ctx context.Context) error {
 		return nil
 	}
 	day := hourOf(b.clock.time()).day()
-	usage, err := b.stored(ctx, day)
+	usage, err := b.stored(ctx, "", day)
 	if err != nil {
 		return nil // the store is away: nothing is lost if it comes back today
 	}

@@ -51,10 +51,11 @@ func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsag
 }
 
 // ReplicaUsage implements policy.ReplicaStore.
-func (s *Store) ReplicaUsage(ctx context.Context, day int64) (_ []policy.ReplicaUsage, err error) {
+func (s *Store) ReplicaUsage(ctx context.Context, replica string, day int64) (_ []policy.ReplicaUsage, err error) {
 	defer wrap(&err, "read what replicas admitted without Redis")
 	return all(ctx, s.overview, scanReplicaUsage,
-		"SELECT "+replicaUsageColumns+" FROM replica_usage WHERE day = $1 ORDER BY replica, account_id", day)
+		"SELECT "+replicaUsageColumns+" FROM replica_usage WHERE ($1 = '' OR replica = $1) AND day = $2 ORDER BY replica, account_id",
+		replica, day)
 }
 
 // DeleteReplicaUsage implements policy.ReplicaStore.

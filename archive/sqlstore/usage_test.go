@@ -41,13 +41,14 @@ func testReplicaUsage(t *testing.T, f *fixture) {
 	old, one, two := usage("r1", "a", 20_832, 1), usage("r1", "b", 20_833, 2), usage("r2", "a", 20_833, 3)
 	equal(t, value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{old, two}))(t), []policy.ReplicaUsage{old, two})
 	equal(t, value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{one, two}))(t), []policy.ReplicaUsage{one}) // which replaced nothing
-	read := value(f.ReplicaUsage(f.ctx, 20_833))(t)
+	read := value(f.ReplicaUsage(f.ctx, "", 20_833))(t)
 	equal(t, read, []policy.ReplicaUsage{one, two})
+	equal(t, value(f.ReplicaUsage(f.ctx, "r2", 20_833))(t), []policy.ReplicaUsage{two})
 
 	more := usage("r2", "a", 20_833, 4)
 	equal(t, len(value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{more}))(t)), 0)
 	wantNil(t, f.DeleteReplicaUsage(f.ctx, read, 20_833)) // what was saved since then stays
-	equal(t, value(f.ReplicaUsage(f.ctx, 20_833))(t), []policy.ReplicaUsage{more})
-	equal(t, value(f.ReplicaUsage(f.ctx, 20_832))(t), []policy.ReplicaUsage{})
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833))(t), []policy.ReplicaUsage{more})
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_832))(t), []policy.ReplicaUsage{})
 	equal(t, value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{one}))(t), []policy.ReplicaUsage{one}) // it was deleted
 }
