@@ -235,7 +235,7 @@ func TestArchiveCommandLines(t *testing.T) {
 	}{
 		{ExitUsage, export(clitest.ShopSite, "--from", "2025-01-01", "--to", "2025-01-02"), []string{"--format", "sara archive export --help"}},
 		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01"), []string{"--to"}},
-		{ExitUsage, export(clitest.ShopSite, "--format", "xml", "--from", "2025-01-01", "--to", "2025-01-02"), []string{"csv", "parquet", `"xml"`}},
+		{ExitUsage, export(clitest.ShopSite, "--format", "xml", "--from", "2025-01-01", "--to", "2025-01-02"), []string{`must be one of "csv","jsonl","parquet" but got "xml"`}},
 		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-02", "--to", "2025-01-01"),
 			[]string{"--from 2025-01-02 is after --to 2025-01-01"}},
 		{ExitUsage, export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-32", "--to", "2025-02-01"), []string{"--from", "YYYY-MM-DD"}},

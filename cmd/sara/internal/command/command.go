@@ -142,7 +142,9 @@ func reportParse(stderr io.Writer, parsed *kong.Context, err error) int {
 		report(stderr, err)
 		return ExitError
 	}
-	report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(parsed, err)))
+	// For the parser, an empty default is one of the choices.
+	message := strings.Replace(err.Error(), ` must be one of "",`, " must be one of ", 1)
+	report(stderr, fmt.Errorf("%s (see sara%s --help)", message, commandOf(parsed, err)))
 	return ExitUsage
 }
 
