@@ -23,7 +23,7 @@ func (h *History) Missing(ctx context.Context, property string, by translate.Dim
 		return nil
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the days of %s from %s to %s: %w", DimensionName(by), r.Start, r.End, err)
+		return nil, nil, fmt.Errorf("list the days of %s %s: %w", DimensionName(by), r.Phrase(), err)
 	}
 	w.missUntil(r.End + 1)
 	return w.result.Missing, damaged, nil

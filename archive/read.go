@@ -84,7 +84,7 @@ func (h *History) read(ctx context.Context, property string, w *walk) (Result, e
 	ready := func(property string, m monthObject) *object { return h.ready(property, m, w.by, w.days) }
 	damaged, err := each(ctx, h, property, w.days, ready, load, w.visit)
 	if err != nil {
-		return Result{}, fmt.Errorf("read %s from %s to %s: %w", DimensionName(w.by), w.days.Start, w.days.End, err)
+		return Result{}, fmt.Errorf("read %s %s: %w", DimensionName(w.by), w.days.Phrase(), err)
 	}
 	result := w.finish()
 	result.Damage = damaged

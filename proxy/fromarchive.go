@@ -186,7 +186,7 @@ func (s *reportServer) nothingStored(ctx context.Context, p *plan, r translate.D
 		}
 	}
 	return &translate.InputError{Code: code,
-		Message: fmt.Sprintf("there are no %s from %s to %s: %s%s", figures, r.Start, r.End, reason, p.gaps.Reason())}
+		Message: fmt.Sprintf("there are no %s %s: %s%s", figures, r.Phrase(), reason, p.gaps.Reason())}
 }
 
 // neverFiltered is the error of a filtered request for days before the first live one.

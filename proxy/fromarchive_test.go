@@ -175,6 +175,7 @@ func TestSummary200MissingDays(t *testing.T) {
 	}
 	get("/summary", "2025-07-01", "2025-07-03").want(t, http.StatusBadRequest, codeValidation,
 		"there are no figures from 2025-07-01 to 2025-07-03: the archive has days from 2025-06-20 to 2025-07-19, with gaps")
+	get("/summary", "2025-07-07", "2025-07-07").want(t, http.StatusBadRequest, codeValidation, "there are no figures on 2025-07-07: the archive has")
 	get("/queries", "2025-06-01", "2025-06-19").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
 	get("/summary", "2025-06-20", "2025-06-22", "compare", "previous_period").want(t, http.StatusBadRequest, codeTooOld,
 		"there are no figures from 2025-06-17 to 2025-06-19: the first available day is 2025-06-20, so that periods of as many days can be compared from 2025-06-23 on")

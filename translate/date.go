@@ -90,6 +90,14 @@ type DateRange struct {
 // Days returns how many days the range holds.
 func (r DateRange) Days() int { return int(r.End-r.Start) + 1 }
 
+// Phrase says which days the range holds: "from 2025-01-01 to 2025-01-31", or for a single one "on 2025-01-01".
+func (r DateRange) Phrase() string {
+	if r.Start == r.End {
+		return "on " + r.Start.String()
+	}
+	return "from " + r.Start.String() + " to " + r.End.String()
+}
+
 // Overlaps reports whether the ranges, of which r may be empty, have a day in common.
 func (r DateRange) Overlaps(other DateRange) bool {
 	return max(r.Start, other.Start) <= min(r.End, other.End)
