@@ -5,8 +5,17 @@ import (
 	"sara/proxy/tabular"
 )
 
-// columns returns the columns of the operation's rows in CSV: the members of their schema, and those of nested objects behind a dot. It returns
-// none if the answer has no rows.
+// Table returns the table of the operation's rows, nil if the answer has none.
+func (o *Operation) Table() *tabular.Table {
+	columns := o.columns()
+	if columns == nil {
+		return nil
+	}
+	return tabular.New(columns, archive.GuardFormula)
+}
+
+// columns returns the columns of the operation's rows in CSV: the members of their schema, and those of nested objects behind a dot. It
+// returns none if the answer has no rows.
 func (o *Operation) columns() []string {
 	members, _ := o.data["properties"].(properties)
 	list, ok := members["rows"]
@@ -35,13 +44,4 @@ func appendColumns(dst []string, path string, s schema) []string {
 		dst = appendColumns(dst, prefix+name, members[name])
 	}
 	return dst
-}
-
-// Table returns the table of the operation's rows, nil if the answer has none.
-func (o *Operation) Table() *tabular.Table {
-	columns := o.columns()
-	if columns == nil {
-		return nil
-	}
-	return tabular.New(columns, archive.GuardFormula)
 }

@@ -55,7 +55,7 @@ func codesOf(status int) []string {
 	return slices.DeleteFunc(Codes(), func(code string) bool { return StatusOf(code) != status })
 }
 
-// codesOf lists the codes of a status that this route can answer with.
+// codesOf lists the codes of a status that the operation can answer with.
 func (o *Operation) codesOf(status int) []string {
 	return slices.DeleteFunc(codesOf(status), func(code string) bool {
 		switch code {
