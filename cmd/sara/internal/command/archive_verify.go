@@ -178,16 +178,7 @@ func (v verification) property(ctx context.Context, p sqlstore.ArchivablePropert
 			r.Gaps = append(r.Gaps, month)
 		}
 	}
-	var repaired []string
-	for _, problem := range r.Problems {
-		if problem.Repaired {
-			repaired = append(repaired, problem.Month)
-		}
-	}
-	if len(repaired) > 0 {
-		err = v.makeDue(ctx, p.ID, repaired)
-	}
-	return r, err
+	return r, v.makeDue(ctx, p.ID, r.Problems)
 }
 
 // setAside moves a damaged object if it may.
@@ -213,7 +204,16 @@ func (v verification) setAside(ctx context.Context, property string, found archi
 
 // makeDue records the days that are left after a repair, and that the property was not collected since: the next daily run takes it. Months
 // that are lost become gaps, until they are collected again.
-func (v verification) makeDue(ctx context.Context, property string, months []string) error {
+func (v verification) makeDue(ctx context.Context, property string, problems []archiveProblem) error {
+	var months []string // that are repaired
+	for _, p := range problems {
+		if p.Repaired {
+			months = append(months, p.Month)
+		}
+	}
+	if len(months) == 0 {
+		return nil
+	}
 	state, err := v.store.ArchiveState(ctx, property)
 	if err != nil {
 		return err
