@@ -345,6 +345,28 @@ func TestCooldownOfAClockThatWasAheadIsOver(t *testing.T) {
 	})
 }
 
+// Properties of one site share its cooldown, whichever of them is refused last, and whatever was recorded for each.
+func TestCooldownOfASiteIsTheLongest(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		r := &run{Collector: b.paced(), cooldowns: map[string]time.Time{}}
+		p := b.properties("shop")[0]
+		want := func(left time.Duration) {
+			t.Helper()
+			if until, cooling := r.cooldown(p.Site); !cooling || time.Until(until) != left {
+				t.Errorf("in cooldown: %t, for %s", cooling, time.Until(until))
+			}
+		}
+		r.cool(p.Site, time.Now().AddDate(0, 0, 40)) // of a clock that was ahead
+		r.remember(p, fail(upstream.Quota, 15*time.Minute))
+		want(15 * time.Minute)
+		r.remember(p, fail(upstream.Quota, time.Minute))
+		r.cool(p.Site, time.Now().Add(-time.Minute))
+		want(15 * time.Minute)
+		r.remember(p, fail(upstream.Quota, 6*time.Hour))
+		want(6 * time.Hour)
+	})
+}
+
 func TestLongCooldownIsLeftToTheNextRun(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		c := b.paced()

@@ -60,7 +60,7 @@ func (c *Collector) Collect(ctx context.Context, properties []Property, span Spa
 		p.State.PropertyID = p.PropertyID
 		tasks[i] = &task{Result: Result{Property: p}, state: p.State, archived: map[translate.Date]bool{}}
 		if until := p.State.CooldownUntil; until != nil {
-			r.cooldowns[p.Site] = *until
+			r.cool(p.Site, *until)
 		}
 	}
 	r.config.Progress.Planned(r.estimate(properties))
@@ -247,9 +247,18 @@ func (r *run) knownFailure(p Property) error {
 func (r *run) remember(p Property, err error) {
 	r.lost.Note(p.ConnectionID, err)
 	if schedule.KindOf(err) == upstream.Quota {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.cooldowns[p.Site] = r.config.Now().Add(schedule.CooldownOf(err))
+		r.cool(p.Site, r.config.Now().Add(schedule.CooldownOf(err)))
+	}
+}
+
+// cool puts a site in a cooldown, unless that is over, or the site is in one that ends later.
+func (r *run) cool(site string, until time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.config.Now()
+	before := r.cooldowns[site]
+	if schedule.IsCooling(until, now) && (!schedule.IsCooling(before, now) || before.Before(until)) {
+		r.cooldowns[site] = until
 	}
 }
 
