@@ -35,13 +35,14 @@ var ErrLeaseLost = errors.New("the lease is lost: another replica may be at work
 //
 // A lease is reentrant by holder: use a distinct holder name for each concurrent run.
 func WithLease(ctx context.Context, leases Leases, name, holder string, do func(ctx context.Context) error) (acquired bool, err error) {
+	asked := time.Now()
 	acquired, err = leases.AcquireLease(ctx, name, holder, LeaseTTL)
 	if err != nil || !acquired {
 		return false, err
 	}
 	held, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { renew(held, cancel, leases, name, holder) })
+	renewing.Go(func() { renew(held, cancel, leases, name, holder, asked) })
 	err = do(held)
 	cancel(nil)
 	renewing.Wait()
@@ -51,9 +52,8 @@ func WithLease(ctx context.Context, leases Leases, name, holder string, do func(
 }
 
 // renew renews the lease until ctx ends. It cancels the work when the lease is lost, and also when renewing has failed for
-// half of the TTL, so the work stops before another replica can start.
-func renew(ctx context.Context, cancel context.CancelCauseFunc, leases Leases, name, holder string) {
-	renewed := time.Now()
+// half of the TTL since the last success was asked for (renewed), so the work stops before another replica can start.
+func renew(ctx context.Context, cancel context.CancelCauseFunc, leases Leases, name, holder string, renewed time.Time) {
 	for Sleep(ctx, renewEvery) == nil {
 		began := time.Now()
 		renewing, stop := context.WithTimeout(ctx, leaseTimeout)

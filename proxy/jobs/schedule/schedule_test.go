@@ -20,7 +20,8 @@ type leases struct {
 	mu      sync.Mutex
 	holders map[string]string
 	until   map[string]time.Time
-	down    error // nil: the store works
+	down    error         // nil: the store works
+	slow    time.Duration // how long the answer to AcquireLease takes
 }
 
 func newLeases() *leases {
@@ -28,6 +29,7 @@ func newLeases() *leases {
 }
 
 func (l *leases) AcquireLease(_ context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	defer time.Sleep(l.slow)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.down != nil || l.holders[name] != holder && time.Now().Before(l.until[name]) {
@@ -119,6 +121,22 @@ func TestLostLeaseCancelsTheWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lease lasts from when the store has granted it, not from when its answer comes.
+func TestWorkEndsBeforeALeaseThatWasAcquiredSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeases()
+		l.slow = LeaseTTL / 2
+		began := time.Now()
+		_, err := WithLease(t.Context(), l, "shop", "a", func(ctx context.Context) error {
+			l.steal("shop", errors.New("the store is down"))
+			return Sleep(ctx, time.Hour)
+		})
+		if took := time.Since(began); !errors.Is(err, ErrLeaseLost) || took >= LeaseTTL {
+			t.Errorf("ended after %s with %v", took, err)
+		}
+	})
 }
 
 func TestYieldToTrafficEndsWhenIdleAtTheLimitAndWithContext(t *testing.T) {
