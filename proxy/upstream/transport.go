@@ -70,19 +70,9 @@ func newTransport(cfg Config) (*transport, error) {
 		ConnPoolStrategy:    fasthttp.LIFO,
 		MaxIdleConnDuration: maxIdle,
 		MaxConnWaitTimeout:  dialTimeout,
-		DialTimeout: func(addr string, timeout time.Duration) (net.Conn, error) {
-			if timeout <= 0 || timeout > dialTimeout {
-				timeout = dialTimeout
-			}
-			conn, err := net.DialTimeout("tcp", addr, timeout)
-			if err != nil {
-				return nil, err
-			}
-			return &keptConn{Conn: conn}, nil
-		},
-		ReadTimeout:        cfg.AttemptTimeout,
-		WriteTimeout:       cfg.AttemptTimeout,
-		StreamResponseBody: true,
+		ReadTimeout:         cfg.AttemptTimeout,
+		WriteTimeout:        cfg.AttemptTimeout,
+		StreamResponseBody:  true,
 		// The site is one path segment whose %2F must stay as it is.
 		DisablePathNormalizing: true,
 		SecureErrorLogMessage:  true,
@@ -90,7 +80,13 @@ func newTransport(cfg Config) (*transport, error) {
 		MaxIdemponentCallAttempts: 1,
 	}
 	if isTLS {
-		host.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		host.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}
+	}
+	host.DialTimeout = func(address string, left time.Duration) (net.Conn, error) {
+		if left <= 0 { // the library dials for a request that may go elsewhere
+			left = cfg.AttemptTimeout
+		}
+		return dialKept(address, left, host.TLSConfig)
 	}
 	return &transport{base: strings.TrimRight(cfg.BaseURL, "/"), name: u.Hostname(), host: host, now: cfg.Now, slots: cfg.Slots}, nil
 }
