@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -26,8 +27,11 @@ func (c *client) sites(ctx context.Context, acct Account) ([]Site, error) {
 	var sites []Site
 	err = c.generated(ctx, acct, sitesList, done, func(ctx context.Context, service *searchconsole.Service) error {
 		list, err := service.Sites.List().Context(ctx).Do()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case list == nil || list.HTTPStatusCode != http.StatusOK || slices.Contains(list.SiteEntry, nil):
+			return badReply("a malformed list of sites")
 		}
 		sites = make([]Site, 0, len(list.SiteEntry))
 		for _, site := range list.SiteEntry {
@@ -57,8 +61,11 @@ func (c *client) sitemaps(ctx context.Context, acct Account, site string) ([]Sit
 	var sitemaps []Sitemap
 	err = c.generated(ctx, acct, sitemapsList, done, func(ctx context.Context, service *searchconsole.Service) error {
 		list, err := service.Sitemaps.List(site).Context(ctx).Do()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case list == nil || list.HTTPStatusCode != http.StatusOK || slices.Contains(list.Sitemap, nil):
+			return badReply("a malformed list of sitemaps")
 		}
 		sitemaps = make([]Sitemap, 0, len(list.Sitemap))
 		for _, m := range list.Sitemap {
@@ -98,7 +105,7 @@ func (c *client) inspect(ctx context.Context, acct Account, site, url string, ch
 		if err != nil {
 			return err
 		}
-		if reply.InspectionResult == nil || reply.InspectionResult.IndexStatusResult == nil {
+		if reply == nil || reply.InspectionResult == nil || reply.InspectionResult.IndexStatusResult == nil {
 			return badReply("no index status")
 		}
 		status := reply.InspectionResult.IndexStatusResult

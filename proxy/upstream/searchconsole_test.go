@@ -50,6 +50,9 @@ func TestSitesErrorsHaveTheKindsOfQueryErrors(t *testing.T) {
 	f("server trouble", Unavailable, status(500, "oops"))
 	f("dropped", Unavailable, drop)
 	f("bad JSON", Unavailable, ok("<html>"))
+	f("null", Unavailable, ok("null"))
+	f("null for a site", Unavailable, ok(`{"siteEntry":[null]}`))
+	f("no content", Unavailable, status(204, ""))
 }
 
 func TestSitesEndWithTheirContext(t *testing.T) {
@@ -164,6 +167,9 @@ func TestIndexingErrorsHaveTheKindsOfQueryErrors(t *testing.T) {
 	f("server trouble", Unavailable, 0, 3, status(500, string(fixture(t, "internal.json"))))
 	f("bad JSON", Unavailable, 0, 3, ok("<html>"))
 	f("an answer of another shape", Unavailable, 0, 3, ok(`{"sitemap":1,"inspectionResult":1}`))
+	f("null", Unavailable, 0, 3, ok("null"))
+	f("null for a sitemap and for an inspection", Unavailable, 0, 3, ok(`{"sitemap":[null],"inspectionResult":null}`))
+	f("no content", Unavailable, 0, 3, status(204, ""))
 	f("an endless answer is final", Unavailable, 0, 1, gzipped(bytes.Repeat([]byte(" "), 1<<20), maxReply>>20+1))
 }
 
