@@ -9,10 +9,12 @@ import (
 	"golang.org/x/oauth2/jwt"
 
 	"sara/policy/breaker"
+	"sara/policy/panics"
 )
 
 // request makes one request to the token endpoint, if its circuit breaker admits it. The credentials are dropped when it returns.
-func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, error) {
+func (t *tokens) request(ctx context.Context, acct Account) (token *oauth2.Token, err error) {
+	defer panics.Recover(&err)
 	data, err := t.credentials(ctx, acct)
 	if err != nil {
 		return nil, &CredentialsError{acct.ID, err}
@@ -26,7 +28,7 @@ func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, erro
 		t.metrics.token.refused.Inc()
 		return nil, openError("the token endpoint", wholeSeconds(wait))
 	}
-	token, err := t.send(ctx, file)
+	token, err = t.send(ctx, file)
 	switch resultOf(err) {
 	case success:
 		b.Succeeded()

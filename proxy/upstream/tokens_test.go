@@ -224,6 +224,19 @@ func TestUnusableCredentials(t *testing.T) {
 	}
 }
 
+// A bug in a store must not end the process, or leave its callers waiting.
+func TestPanicOfTheStoreIsAnError(t *testing.T) {
+	c, acct := startClient(t, newGoogle(t, ok(empty)).config()), account(t, authorizedUser())
+	broken := acct
+	broken.Credentials = func(context.Context) ([]byte, error) { panic("out of range") }
+	if err := c.check(t.Context(), broken); err == nil || !strings.Contains(err.Error(), "out of range") {
+		t.Errorf("got %v", err)
+	}
+	if err := c.check(t.Context(), acct); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
 func TestTokenEntriesAreBounded(t *testing.T) {
 	memory := newTokens(Config{Now: time.Now}, newMetrics())
 	for revision := range maxConnections + 10 {
