@@ -82,8 +82,25 @@ type folder struct {
 	lock *os.File
 }
 
-// openFolder creates the folder unless it exists, and locks it.
+// openFolder creates the folder unless it exists, and locks it. It tries again when another import deletes the folder meanwhile.
 func openFolder(path string) (*folder, error) {
+	const attempts = 100
+	var lock *os.File
+	var err error
+	for range attempts {
+		lock, err = lockFolder(path)
+		if err == nil {
+			return &folder{path: path, lock: lock}, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return nil, err
+}
+
+// lockFolder returns the locked file of a folder. The error is fs.ErrNotExist, or fs.ErrExist, if another import deletes the folder meanwhile.
+func lockFolder(path string) (_ *os.File, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
@@ -91,18 +108,40 @@ func openFolder(path string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
 	if err := tryLock(lock); err != nil {
-		return nil, fmt.Errorf("%s: another import of this property is running: %w", path, errors.Join(err, lock.Close()))
+		return nil, fmt.Errorf("%s: another import of this property is running: %w", path, err)
 	}
-	return &folder{path: path, lock: lock}, nil
+	// The lock of a file that was deleted in between excludes nobody: the next import locks a new one.
+	locked, err := lock.Stat()
+	if err != nil {
+		return nil, err
+	}
+	present, err := os.Stat(lock.Name())
+	if err == nil && !os.SameFile(locked, present) {
+		err = fs.ErrNotExist
+	}
+	return lock, err
 }
 
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
 
 func (f *folder) close() error { return f.lock.Close() }
 
-// remove deletes the folder.
-func (f *folder) remove() error { return os.RemoveAll(f.path) }
+// remove deletes the folder, and its lock last: as soon as that is gone, another import can use the folder, which then stays.
+func (f *folder) remove() error {
+	if err := errors.Join(f.clean(nil), os.Remove(f.lock.Name())); err != nil {
+		return err
+	}
+	if err := os.Remove(f.path); !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
 
 // load returns the state of an interrupted import if it has the same files and its runs are still there, and otherwise that of a new
 // import. It deletes what is left of others.
