@@ -222,12 +222,7 @@ func (p *portfolio) add(body []byte, seen map[string]bool) error {
 	if err := json.Unmarshal([]byte(gjson.GetBytes(body, "meta").Raw), &m); err != nil {
 		return fmt.Errorf("an answer has an odd meta: %w", err)
 	}
-	if len(p.rows) == 0 {
-		p.Source = m.Source
-	} else if m.Source != nil && p.Source != nil && *m.Source != *p.Source {
-		p.Source = new("hybrid")
-	}
-	p.Notes, p.dates = union(p.Notes, m.Notes), m.Range
+	p.meta, p.dates = p.and(m.meta), m.Range
 	for _, row := range gjson.GetBytes(body, "data.rows").Array() {
 		found := Property{row.Get("property_id").String(), row.Get("slug").String(), row.Get("name").String(), row.Get("gsc_property").String()}
 		if seen[found.ID] {

@@ -2,6 +2,7 @@ package reporting
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,18 @@ type meta struct {
 	TruncatedBy *string  `json:"truncated_by"`
 	HasMore     *bool    `json:"has_more"` // rows beyond the last one of the file
 	Notes       []string `json:"notes"`
+}
+
+// and returns what two answers about one file say together: figures that are not all live are not live. What the later one says about rows
+// beyond its own is about those of the file.
+func (m meta) and(later meta) meta {
+	if m.Source != nil && later.Source != nil && *m.Source != *later.Source {
+		later.Source = new("hybrid")
+	}
+	later.Source = cmp.Or(later.Source, m.Source)
+	later.StaleReason = cmp.Or(m.StaleReason, later.StaleReason)
+	later.Notes = union(m.Notes, later.Notes)
+	return later
 }
 
 // dates is the range that an answer is about.
@@ -77,15 +90,13 @@ func (r *run) table(ctx context.Context, p Property, name string) (*table, error
 	return t, nil
 }
 
-// add adds the rows of an answer, and returns how many it has. What it says about its figures holds for all rows before, too: the pages
-// are of one copy.
+// add adds the rows of an answer, and returns how many it has.
 func (t *table) add(body []byte, leading []byte, keys map[string]bool) (n int, err error) {
-	notes := t.Notes
-	t.meta = meta{}
-	if err := json.Unmarshal([]byte(gjson.GetBytes(body, "meta").Raw), &t.meta); err != nil {
+	var page meta
+	if err := json.Unmarshal([]byte(gjson.GetBytes(body, "meta").Raw), &page); err != nil {
 		return 0, fmt.Errorf("an answer has an odd meta: %w", err)
 	}
-	t.Notes = union(notes, t.Notes)
+	t.meta = t.and(page)
 	for _, row := range gjson.GetBytes(body, "data.rows").Array() {
 		t.rows = append(t.rows, prefixed(leading, row.Raw))
 		keys[row.Get("key").String()+row.Get("date").String()] = true
