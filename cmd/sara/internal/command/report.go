@@ -105,7 +105,7 @@ func (c *reportCommand) Run(ctx context.Context, con *console.Console) error {
 	progress := &reportProgress{con: con, quiet: c.Quiet}
 	defer progress.end()
 	client.Waiting = progress.Waiting
-	config := reporting.Config{Client: client, Question: c.question(), Select: c.Property, Tables: c.tables(), Progress: progress, Now: con.Now}
+	config := reporting.Config{Client: client, Question: c.question(), Tables: unique(c.Tables), Progress: progress, Now: con.Now}
 	var result *reporting.Result
 	if c.isFolder() {
 		result, err = c.writeFolder(ctx, con, config)
@@ -128,18 +128,17 @@ func (c *reportCommand) Run(ctx context.Context, con *console.Console) error {
 // question returns what the flags ask.
 func (c *reportCommand) question() reporting.Question {
 	format := cmp.Or(c.Format, c.extension(), string(reporting.CSV))
-	q := reporting.Question{Compare: c.Compare, Limit: c.Limit, Format: reporting.Format(format), Preset: cmp.Or(c.DateRange, translate.DefaultPreset)}
+	q := reporting.Question{Compare: c.Compare, Limit: c.Limit, Format: reporting.Format(format), Preset: cmp.Or(c.DateRange, translate.DefaultPreset),
+		Select: unique(c.Property)}
 	if c.From != nil {
 		q.Preset, q.From, q.To = "", c.From.String(), c.To.String()
 	}
 	return q
 }
 
-// tables returns the tables, each once.
-func (c *reportCommand) tables() []string {
-	tables := slices.Clone(c.Tables)
-	slices.Sort(tables)
-	return slices.Compact(tables)
+// unique returns names in order, each once.
+func unique(names []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 // client returns the client of the server, with the key.

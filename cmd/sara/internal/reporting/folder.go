@@ -78,7 +78,7 @@ func (f *Folder) begin(q Question) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if before.Question != q {
+	if before.Question.String() != q.String() {
 		return nil, fmt.Errorf("%s has another report, of %s: name another folder, or replace it with --replace", f.Path, before.Question)
 	}
 	return before, nil
@@ -90,7 +90,11 @@ func (q Question) String() string {
 	if q.Preset == "" {
 		text = "--from " + q.From + " --to " + q.To
 	}
-	return fmt.Sprintf("%s --compare %s --limit %d --format %s", text, q.Compare, q.Limit, q.Format)
+	selection := "--all"
+	if len(q.Select) > 0 {
+		selection = strings.Join(q.Select, " ")
+	}
+	return fmt.Sprintf("%s --compare %s --limit %d --format %s %s", text, q.Compare, q.Limit, q.Format, selection)
 }
 
 func (f *Folder) read() (*record, error) {

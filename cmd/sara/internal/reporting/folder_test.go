@@ -2,6 +2,7 @@ package reporting
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -79,5 +80,37 @@ func TestAReplacedReportLeavesNoRecordOfTheOneBefore(t *testing.T) {
 	}
 	if record, err := os.ReadFile(filepath.Join(path, recordFile)); err != nil || !strings.Contains(string(record), "2026-11-22") {
 		t.Errorf("the record: %s, %v", record, err)
+	}
+}
+
+// A folder with the report of some properties is not that of all: to resume it as such would call it complete.
+func TestAReportOfOtherPropertiesIsAnotherReport(t *testing.T) {
+	t.Parallel()
+	question := Question{Preset: "last_7d", Compare: "none", Limit: 10, Format: CSV, Select: []string{"shop"}}
+	path := t.TempDir()
+	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
+	write := func(mode Mode, q Question) error {
+		folder, err := OpenFolder(path, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := &answers{list: []answer{
+			{status: 200, body: `{"success":true,"data":{"rows":[{"id":"1","slug":"shop","archived":false},{"id":"2","slug":"blog","archived":false}]}}`},
+			{status: 200, body: `{"success":true,"data":{"totals":{"clicks":1}},"meta":{"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`},
+		}}
+		_, err = Write(t.Context(), Config{Now: now, Question: q, Progress: quiet{},
+			Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: transport}}, folder)
+		return errors.Join(err, folder.Close())
+	}
+	if err := write(New, question); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(Resume, question); err != nil {
+		t.Errorf("the same report: %v", err)
+	}
+	question.Select = nil
+	if err := write(Resume, question); err == nil || !strings.Contains(err.Error(), "has another report, of --date-range last_7d") ||
+		!strings.Contains(err.Error(), "--format csv shop:") {
+		t.Errorf("all properties: %v", err)
 	}
 }

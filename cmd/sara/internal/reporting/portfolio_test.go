@@ -98,7 +98,7 @@ func TestAnOutageIsNoRefusal(t *testing.T) {
 // A limit that ends a portfolio of chosen properties says when to go on.
 func TestAPortfolioThatStopsSaysWhenToGoOn(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
-	c := Config{Now: now, Select: []string{"a", "b"}, Question: Question{Preset: "last_7d", Format: "json"},
+	c := Config{Now: now, Question: Question{Select: []string{"a", "b"}, Preset: "last_7d", Format: "json"},
 		Client: &Client{URL: "http://sara.example", Key: "k", Now: now,
 			Patience: time.Minute, Waiting: func(string, time.Time, error) {}, Transport: &answers{list: []answer{
 				{status: 200,

@@ -25,13 +25,14 @@ type Question struct {
 	Compare string `json:"compare"`
 	Limit   int    `json:"limit"` // rows of each table
 	Format  Format `json:"format"`
+	// Select has names, or patterns with a star, in order; empty: all properties of the key.
+	Select []string `json:"select"`
 }
 
 // Config describes a run.
 type Config struct {
 	Client *Client
 	Question
-	Select   []string // names, or patterns with a star; empty: all properties of the key
 	Tables   []string // endpoints of a property, such as queries
 	Progress Progress
 	Now      func() time.Time
