@@ -68,6 +68,32 @@ func TestMCP200OverviewOfAPeriodWithoutItsWholePredecessor(t *testing.T) {
 	w.wantUsage(t, "pro", 7, 7, 5)
 }
 
+// So they are for a property whose connection does not work, and whose archive lacks days of the period before.
+func TestMCP200OverviewOfADisconnectedProperty(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	w.chronicle(history, "disconnected", "sc-domain:twin.example").keep(t, "2026-10-15", "2026-11-15")
+	totals := w.get("pro", w.path("disconnected", "/summary")).ok(t).data()["totals"].(map[string]any)
+	_, text, _ := w.tool(t, "pro", "get_overview", map[string]any{"property": w.properties["disconnected"].ID, "limit": 1})
+	for _, want := range []string{
+		fmt.Sprintf("\nTotals: %.0f clicks, %.0f impressions", totals["clicks"], totals["impressions"]),
+		"\nOf the days that both periods have: ",
+		"24 of 28 days are missing on one side",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q: %.600s", want, text)
+		}
+	}
+	share := regexp.MustCompile(`\nqueries \(1\): (\d+) clicks, (\d+) % of the totals`).FindStringSubmatch(text)
+	if share == nil {
+		t.Fatalf("no share: %s", text)
+	}
+	if clicks, _ := strconv.ParseFloat(share[1], 64); share[2] != fmt.Sprintf("%.0f", 100*clicks/totals["clicks"].(float64)) {
+		t.Errorf("the query has %s %% of the totals, with %s of %v clicks", share[2], share[1], totals["clicks"])
+	}
+}
+
 // Without a day to compare, only the previous period is missing.
 func TestMCP200OverviewWithoutAPreviousPeriod(t *testing.T) {
 	t.Parallel()

@@ -89,13 +89,28 @@ func (t *tool) runParts(ctx context.Context, api API, a *arguments) *sdk.CallToo
 		return m.first.result()
 	}
 	x := extra{requestIDs: m.requestIDs}
-	if gjson.GetBytes(m.content, "data.series").IsArray() {
-		totals := api.Totals(ctx, a.property, a.days())
+	if series := gjson.GetBytes(m.content, "data.series"); series.IsArray() {
+		totals := totalsOf(series)
 		if m.complete(totals); gjson.GetBytes(m.content, "data.totals").IsObject() {
 			x.totals = totals
 		}
 	}
 	return t.fit(m.content, x)
+}
+
+// totalsOf returns the totals of all days of a series in JSON, as a summary that does not compare has them.
+func totalsOf(series gjson.Result) []byte {
+	var sum translate.Sum
+	for _, day := range series.Array() {
+		sum.Add(day.Get("clicks").Int(), day.Get("impressions").Int(), day.Get("position").Float())
+	}
+	m := sum.Metrics()
+	return encode(struct {
+		Clicks      int64   `json:"clicks"`
+		Impressions int64   `json:"impressions"`
+		CTR         float64 `json:"ctr"`
+		Position    float64 `json:"position"`
+	}{m.Clicks, m.Impressions, m.CTR, m.Position})
 }
 
 // get makes the request of a part. It runs on a goroutine of its own, where a panic would end the process.
@@ -142,7 +157,7 @@ func (m *merged) add(p *part, a *Answer) {
 // complete adds the totals of a period without a day that can be compared: only the period before is missing then.
 func (m *merged) complete(totals []byte) {
 	refused := gjson.GetBytes(m.content, "meta.errors.totals")
-	if code := refused.Get("code").String(); len(totals) == 0 || code != translate.CodeDateRangeTooOld && code != translate.CodeValidation {
+	if code := refused.Get("code").String(); code != translate.CodeDateRangeTooOld && code != translate.CodeValidation {
 		return
 	}
 	m.content = set(set(m.content, "data.totals", totals), "meta.errors.previous", []byte(refused.Raw))

@@ -10,20 +10,25 @@ import (
 )
 
 // text returns the short form of a result: which days the figures cover, totals, tables, and what they do not show. The totals are those of
-// all days of the tables, which the content may not have; they may be missing too.
-func (t *tool) text(c content, totals gjson.Result) string {
+// all days of the tables, which the content may not have; they may be missing too. Those of a comparison lack the days that only one of its
+// periods has, so rows are no share of them.
+func (t *tool) text(c content, all gjson.Result) string {
 	var b strings.Builder
 	meta := gjson.GetBytes(c, "meta")
 	writeOrigin(&b, meta)
 	data := gjson.GetBytes(c, "data")
-	if !totals.IsObject() {
+	totals := all
+	if !all.IsObject() {
 		totals = data.Get("totals")
+	}
+	if !data.Get("previous").IsObject() {
+		all = totals
 	}
 	writeTotals(&b, totals, data)
 	writeScalars(&b, data)
 	for _, list := range t.lists {
 		if rows := gjson.GetBytes(c, list); rows.IsArray() { // a list that is null is unknown, and its part is among the errors
-			writeTable(&b, title(list, rows.Array(), meta), t.columns, rows.Array(), totals)
+			writeTable(&b, title(list, rows.Array(), meta), t.columns, rows.Array(), all)
 		}
 	}
 	writeCaveats(&b, "", meta)

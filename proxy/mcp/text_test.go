@@ -77,3 +77,14 @@ func TestTextNamesTheSourcesOfParts(t *testing.T) {
 		}
 	}
 }
+
+// Rows are of all days, and the totals of a comparison only of those that both periods have: the rows are no share of them.
+func TestRowsAreNoShareOfAComparison(t *testing.T) {
+	t.Parallel()
+	o := overview()
+	text := o.text(content(`{"data":{"totals":{"clicks":5},"previous":{"clicks":4},"series":null,"queries":[{"key":"a","clicks":10}]},"meta":{}}`),
+		gjson.Result{})
+	if !strings.Contains(text, "queries (1): 10 clicks together, which is not the total") {
+		t.Errorf("the text is\n%s", text)
+	}
+}
