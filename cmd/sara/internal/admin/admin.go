@@ -5,7 +5,9 @@ package admin
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -202,7 +204,8 @@ func (a Admin) ImportProperties(ctx context.Context, connection string, patterns
 	return a.importSites(ctx, c, slices.DeleteFunc(sites, func(site upstream.Site) bool { return !matchesAny(patterns, site.URL) }), had)
 }
 
-// importSites adds sites to a connection. An error says how many were added before: they stay.
+// importSites adds sites to a connection, which had these properties before, by their sites. An error says how many were added before: they
+// stay.
 func (a Admin) importSites(ctx context.Context, c sqlstore.Connection, sites []upstream.Site, had map[string]*sqlstore.Property) ([]Imported, error) {
 	results := make([]Imported, 0, len(sites))
 	added := 0
@@ -219,7 +222,7 @@ func (a Admin) importSites(ctx context.Context, c sqlstore.Connection, sites []u
 	return results, nil
 }
 
-// importSite adds a site unless the connection has it already or cannot read it.
+// importSite adds a site unless the connection has it already or cannot read it. It adds to had what it learns.
 func (a Admin) importSite(ctx context.Context, c sqlstore.Connection, site upstream.Site,
 	had map[string]*sqlstore.Property) (Imported, error) {
 	if site.Permission == Unverified {
@@ -233,7 +236,15 @@ func (a Admin) importSite(ctx context.Context, c sqlstore.Connection, site upstr
 		return Imported{Site: site, Property: p}, nil
 	}
 	p, err := a.Store.AddProperty(ctx, sqlstore.PropertySpec{Connection: c.ID, Site: site.URL, PermissionLevel: site.Permission})
-	return Imported{Site: site, Property: &p, Added: true}, err
+	if !errors.As(err, new(*sqlstore.ExistsError)) {
+		return Imported{Site: site, Property: &p, Added: true}, err
+	}
+	// Another command has added it since had was read, and is probably adding others.
+	now, readErr := a.propertiesOf(ctx, c.ID)
+	if maps.Copy(had, now); had[canonical] == nil {
+		return Imported{}, errors.Join(err, readErr)
+	}
+	return Imported{Site: site, Property: had[canonical]}, nil
 }
 
 // CheckPlan returns an error for a plan that is not in the table. Plans without access need not be in it.

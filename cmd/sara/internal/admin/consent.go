@@ -20,8 +20,8 @@ type Consented struct {
 
 	workspace sqlstore.Workspace
 	name      string
-	renewed   *sqlstore.Connection // the connection that the consent renews; nil: it is a new one
-	had       map[string]*sqlstore.Property
+	renewed   *sqlstore.Connection          // the connection that the consent renews; nil: it is a new one
+	had       map[string]*sqlstore.Property // of the renewed connection, by their sites
 }
 
 // Has reports whether a site is a property of the renewed connection already.
@@ -41,7 +41,7 @@ func (a Admin) Explore(ctx context.Context, workspace sqlstore.Workspace, name s
 	if err != nil {
 		return nil, err
 	}
-	c := &Consented{Grant: grant, Identity: credentials.Identity, workspace: workspace, name: name}
+	c := &Consented{Grant: grant, Identity: credentials.Identity, workspace: workspace, name: name, had: make(map[string]*sqlstore.Property)}
 	for _, s := range sites {
 		if s.Permission == Unverified {
 			c.Sightless = append(c.Sightless, s)
