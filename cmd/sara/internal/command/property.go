@@ -103,6 +103,10 @@ func (i importRecord) Columns() []console.Column {
 
 func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, con, func(a admin.Admin) error {
+		workspaces, err := findWorkspaces(ctx, a.Store, c.Share)
+		if err != nil {
+			return err
+		}
 		results, err := a.ImportProperties(ctx, c.Connection, c.Match...)
 		if err != nil {
 			return err
@@ -112,7 +116,7 @@ func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 			if result.Property == nil {
 				continue
 			}
-			if err := share(ctx, a.Store, *result.Property, c.Share); err != nil {
+			if err := share(ctx, a.Store, *result.Property, workspaces); err != nil {
 				return err
 			}
 		}

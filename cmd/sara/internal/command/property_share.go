@@ -38,8 +38,12 @@ func (c *propertyShare) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
+		workspaces, err := findWorkspaces(ctx, store, c.Workspaces)
+		if err != nil {
+			return err
+		}
 		for _, p := range properties {
-			if err := c.change(ctx, store, p); err != nil {
+			if err := c.change(ctx, store, p, workspaces); err != nil {
 				return err
 			}
 		}
@@ -51,27 +55,35 @@ func (c *propertyShare) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-func (c *propertyShare) change(ctx context.Context, store *sqlstore.Store, p sqlstore.Property) error {
+func (c *propertyShare) change(ctx context.Context, store *sqlstore.Store, p sqlstore.Property, workspaces []sqlstore.Workspace) error {
 	if !c.Off {
-		return share(ctx, store, p, c.Workspaces)
+		return share(ctx, store, p, workspaces)
 	}
-	for _, workspace := range c.Workspaces {
-		if err := store.UnshareProperty(ctx, p.ID, workspace); err != nil {
+	for _, workspace := range workspaces {
+		if err := store.UnshareProperty(ctx, p.ID, workspace.ID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// share shares a property with workspaces, except for its own.
-func share(ctx context.Context, store *sqlstore.Store, p sqlstore.Property, workspaces []string) error {
-	for _, reference := range workspaces {
-		workspace, err := store.Workspace(ctx, reference)
-		if err != nil {
-			return err
+// findWorkspaces returns the workspaces that references name. Commands call it before they change anything.
+func findWorkspaces(ctx context.Context, store *sqlstore.Store, references []string) ([]sqlstore.Workspace, error) {
+	workspaces := make([]sqlstore.Workspace, len(references))
+	for i, reference := range references {
+		var err error
+		if workspaces[i], err = store.Workspace(ctx, reference); err != nil {
+			return nil, err
 		}
+	}
+	return workspaces, nil
+}
+
+// share shares a property with workspaces, except for its own, whose members reach it already.
+func share(ctx context.Context, store *sqlstore.Store, p sqlstore.Property, workspaces []sqlstore.Workspace) error {
+	for _, workspace := range workspaces {
 		if workspace.ID == p.WorkspaceID {
-			continue // its members reach it already
+			continue
 		}
 		if err := store.ShareProperty(ctx, p.ID, workspace.ID); err != nil {
 			return err
@@ -108,8 +120,8 @@ func (c *propertyMove) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		if c.Keep {
-			if err := share(ctx, a.Store, moved, []string{before.WorkspaceID}); err != nil {
+		if c.Keep && moved.WorkspaceID != before.WorkspaceID {
+			if err := a.Store.ShareProperty(ctx, moved.ID, before.WorkspaceID); err != nil {
 				return err
 			}
 		}

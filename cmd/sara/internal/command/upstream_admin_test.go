@@ -35,6 +35,7 @@ func TestAgainstSearchConsole(t *testing.T) {
 		{"properties out of reach", testUnreachedProperties},
 		{"import", testImport},
 		{"an import that fails midway", testPartialImport},
+		{"sharing with workspaces, one of which is unknown", testShareWithUnknownWorkspace},
 		{"brand terms", testBrandTerms},
 		{"page groups", testPageGroups},
 		{"annotations", testAnnotations},
@@ -208,6 +209,31 @@ func testPartialImport(t *testing.T, c *clitest.CLI) {
 	}
 	if list := c.Array(clitest.PropertyMembers, "property", "list"); kept != 2 || len(list) != 6 {
 		t.Errorf("the next import keeps %d, and there are %v", kept, list)
+	}
+}
+
+// A workspace that is not known stops a command before it changes anything.
+func testShareWithUnknownWorkspace(t *testing.T, c *clitest.CLI) {
+	c.OK("connection", "add", "Web", "--name", "mine", "--credentials", c.Path(demo.PortfolioConnection+".json"))
+	c.OK("workspace", "add", "Acme", "Client")
+	c.Fails(ExitError, []string{"property", "import", "mine", "--share", "Client", "--share", "Nowhere"},
+		`there is no workspace "Nowhere"`, "sara workspace list")
+	if list := c.Array(clitest.PropertyMembers, "property", "list"); len(list) != 0 {
+		t.Errorf("it has imported %v", list)
+	}
+	c.OK("property", "import", "mine")
+	c.Fails(ExitError, []string{"property", "share", "*", "Client", "Nowhere"}, `there is no workspace "Nowhere"`)
+	if list := c.Array(clitest.PropertyMembers, "property", "list", "--workspace", "Client"); len(list) != 0 {
+		t.Errorf("it has shared %v", list)
+	}
+	for _, step := range []struct {
+		off  []string
+		want int
+	}{{nil, 6}, {[]string{"--off"}, 0}} {
+		shared := c.Array("id gsc_property slug shared_with", append([]string{"property", "share", "*", "Client"}, step.off...)...)
+		if list := c.Array(clitest.PropertyMembers, "property", "list", "--workspace", "Client"); len(list) != step.want || len(shared) != 6 {
+			t.Errorf("%v: %v are shared, want %d", step.off, list, step.want)
+		}
 	}
 }
 
