@@ -122,7 +122,7 @@ func (c *Collector) Daily(properties func(ctx context.Context) ([]Property, erro
 		Now:        c.config.Now,
 		Properties: properties,
 		Status: func(p Property) schedule.Status {
-			return schedule.Status{ID: p.PropertyID, Enabled: p.RetentionMonths > 0,
+			return schedule.Status{ID: p.PropertyID, Credentials: schedule.CredentialsOf(p.Target), Enabled: p.RetentionMonths > 0,
 				DoneAt: p.State.CollectedAt, CooldownUntil: p.State.CooldownUntil}
 		},
 		Covers: func(done, now time.Time) bool { return c.calendar.Anchor(done) >= c.calendar.Anchor(now) },

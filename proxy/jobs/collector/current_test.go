@@ -85,3 +85,33 @@ func TestPropertiesAreCollectedAsTheyAreWhenTheirTurnComes(t *testing.T) {
 		t.Error("the state of a removed property is saved")
 	}
 }
+
+// The customer connects the account again while a run goes on: the properties whose turn comes later are collected.
+func TestConnectionThatIsRepairedDuringARunIsUsed(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
+	span := w.weeks(2)
+	repaired := false
+	w.failing(func(target upstream.Target, _ translate.Query) error {
+		if target.Revision == 0 {
+			repaired = true
+			return fail(upstream.Revoked, 0)
+		}
+		return nil
+	})
+	c := w.collector(folder, func(c *Config) {
+		c.Parallel = 1
+		c.Current = func(_ context.Context, id string) (Property, bool, error) {
+			p := w.property(id)
+			if repaired {
+				p.Revision++
+			}
+			return p, true, nil
+		}
+	})
+	results, err := c.Collect(context.Background(), w.properties("shop", "blog"), span)
+	check(t, err)
+	if !errors.Is(results[0].Err, errDown) || results[1].Err != nil {
+		t.Errorf("%v, %v", results[0].Err, results[1].Err)
+	}
+	w.wantArchived(folder, "blog", *span.Since, w.anchor())
+}

@@ -234,7 +234,7 @@ func Cover(ctx context.Context, history History, state *sqlstore.ArchiveState) e
 
 // knownFailure returns the error that a call is known to fail with; nil if the call may be made.
 func (r *run) knownFailure(p Property) error {
-	if err := r.lost.Err(p.ConnectionID); err != nil {
+	if err := r.lost.Err(p.Target); err != nil {
 		return err
 	}
 	if until, cooling := r.cooldown(p.Site); cooling {
@@ -245,7 +245,7 @@ func (r *run) knownFailure(p Property) error {
 
 // remember records what an error implies for the other properties of the connection or the site.
 func (r *run) remember(p Property, err error) {
-	r.lost.Note(p.ConnectionID, err)
+	r.lost.Note(p.Target, err)
 	if schedule.KindOf(err) == upstream.Quota {
 		r.cool(p.Site, r.config.Now().Add(schedule.CooldownOf(err)))
 	}

@@ -46,13 +46,13 @@ func (x *inspection) call(ctx context.Context, url string) (upstream.Inspection,
 	if err := x.config.Pace(x.active, &x.limiter, limit); err != nil {
 		return upstream.Inspection{}, err
 	}
-	if err := x.lost.Err(p.ConnectionID); err != nil {
+	if err := x.lost.Err(p.Target); err != nil {
 		return upstream.Inspection{}, err
 	}
 	calling, cancel := withGrace(ctx, callGrace)
 	defer cancel()
 	status, err := x.config.Gateway.Inspect(calling, p.Target, url, func(context.Context) error { return x.takeQuota(p) })
-	x.lost.Note(p.ConnectionID, err)
+	x.lost.Note(p.Target, err)
 	return status, err
 }
 

@@ -115,11 +115,11 @@ func (f findings) refuseEmpty(problems []SitemapProblem) error {
 // sitemaps lists the sitemaps of a property, with retries.
 func (r *run) sitemaps(ctx context.Context, p Property) (listed []upstream.Sitemap, err error) {
 	err = r.retry(ctx, p, func() error {
-		if err := r.lost.Err(p.ConnectionID); err != nil {
+		if err := r.lost.Err(p.Target); err != nil {
 			return err
 		}
 		listed, err = r.config.Gateway.Sitemaps(ctx, p.Target)
-		r.lost.Note(p.ConnectionID, err)
+		r.lost.Note(p.Target, err)
 		return err
 	})
 	return listed, err

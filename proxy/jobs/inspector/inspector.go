@@ -148,7 +148,7 @@ func (i *Inspector) Daily(properties func(ctx context.Context) ([]Property, erro
 		Now:        i.config.Now,
 		Properties: properties,
 		Status: func(p Property) schedule.Status {
-			return schedule.Status{ID: p.PropertyID, Enabled: !p.Archived && p.MaxURLs > 0,
+			return schedule.Status{ID: p.PropertyID, Credentials: schedule.CredentialsOf(p.Target), Enabled: !p.Archived && p.MaxURLs > 0,
 				DoneAt: p.State.InspectedAt, CooldownUntil: p.State.CooldownUntil}
 		},
 		Covers: func(done, now time.Time) bool { return i.calendar.Day(done) >= i.calendar.Day(now) },

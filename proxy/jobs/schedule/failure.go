@@ -62,7 +62,7 @@ func CooldownOf(err error) time.Duration {
 	return 0
 }
 
-// IsConnectionLost reports whether an error means that nothing can be read through the connection until its owner repairs it.
+// IsConnectionLost reports whether an error means that nothing can be read through the connection until it is repaired.
 func IsConnectionLost(err error) bool {
 	kind := KindOf(err)
 	return kind == upstream.Revoked || kind == upstream.Misconfigured
@@ -77,29 +77,39 @@ func Backoff(base time.Duration, failed int) (pause time.Duration, ok bool) {
 	return base << (failed - 1), failed < MaxAttempts
 }
 
+// Credentials names the credentials of a connection: those that replace them have another revision.
+type Credentials struct {
+	ConnectionID string
+	Revision     int
+}
+
+// CredentialsOf returns the credentials that a property is read with.
+func CredentialsOf(t upstream.Target) Credentials { return Credentials{t.ConnectionID, t.Revision} }
+
 // LostConnections remembers, for one run, the connections that nothing can be read through, so that the run makes no more calls
-// for their properties. The zero value is ready to use. It is safe for concurrent use.
+// for their properties. A connection is no longer lost once it has new credentials. The zero value is ready to use. It is safe for
+// concurrent use.
 type LostConnections struct {
 	mu   sync.Mutex
-	lost map[string]error
+	lost map[Credentials]error
 }
 
-// Err returns why nothing can be read through a connection; nil if it is not known to be lost.
-func (l *LostConnections) Err(connectionID string) error {
+// Err returns why nothing can be read through the connection of a property; nil if it is not known to be lost.
+func (l *LostConnections) Err(t upstream.Target) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lost[connectionID]
+	return l.lost[CredentialsOf(t)]
 }
 
-// Note remembers err if it means that the connection is lost.
-func (l *LostConnections) Note(connectionID string, err error) {
+// Note remembers err if it means that the connection of a property is lost.
+func (l *LostConnections) Note(t upstream.Target, err error) {
 	if !IsConnectionLost(err) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost == nil {
-		l.lost = make(map[string]error)
+		l.lost = make(map[Credentials]error)
 	}
-	l.lost[connectionID] = err
+	l.lost[CredentialsOf(t)] = err
 }

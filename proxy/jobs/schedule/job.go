@@ -34,16 +34,18 @@ type Job[P, R any] struct {
 // Status is what decides whether a property is due.
 type Status struct {
 	ID            string
-	Enabled       bool       // it has any work at all
-	DoneAt        *time.Time // start of the last run that did all its work; nil: never
-	CooldownUntil *time.Time // end of its site's cooldown; nil: none
+	Credentials   Credentials // that it is read with: others end its backoff
+	Enabled       bool        // it has any work at all
+	DoneAt        *time.Time  // start of the last run that did all its work; nil: never
+	CooldownUntil *time.Time  // end of its site's cooldown; nil: none
 }
 
 // pollEvery is how often a Job looks for work. Each time costs one or two queries to the store.
 const pollEvery = 10 * time.Minute
 
 // Backoff of failed properties. After a failure that may pass by itself it doubles, up to a bound that leaves most of a day after an outage.
-// After one that a person must repair it is longer. Only this process knows it; other replicas learn it by failing themselves.
+// After one that a person must repair it is longer: new credentials end it, but what is repaired at the upstream is not noticed earlier. Only
+// this process knows it; other replicas learn it by failing themselves.
 const (
 	firstBackoff  = time.Hour
 	mostBackoff   = 4 * time.Hour
@@ -52,8 +54,9 @@ const (
 
 // A pause is the backoff of one property.
 type pause struct {
-	length time.Duration
-	until  time.Time
+	credentials Credentials // that it failed with
+	length      time.Duration
+	until       time.Time
 }
 
 // Run does the work that is due, then polls for more. It returns when ctx has ended, after its work has stopped.
@@ -105,21 +108,21 @@ func (j *Job[P, R]) noteOutcomes(results []R, backoff map[string]pause) {
 	now := j.Now()
 	for _, r := range results {
 		p, err := j.Outcome(r)
-		id := j.Status(p).ID
+		s := j.Status(p)
 		if err == nil {
-			delete(backoff, id)
+			delete(backoff, s.ID)
 			continue
 		}
 		length := repairBackoff
 		if mayPass(err) {
-			length = min(max(firstBackoff, 2*backoff[id].length), mostBackoff)
+			length = min(max(firstBackoff, 2*backoff[s.ID].length), mostBackoff)
 		}
-		backoff[id] = pause{length, now.Add(length)}
+		backoff[s.ID] = pause{s.Credentials, length, now.Add(length)}
 	}
 }
 
-// due returns the properties to work on now, and ends the backoff of those that are done. A day begins for this replica when its jitter has
-// passed; a property that was never done does not wait for that.
+// due returns the properties to work on now, and ends the backoff of those that are done or have new credentials. A day begins for this
+// replica when its jitter has passed; a property that was never done does not wait for that.
 func (j *Job[P, R]) due(ctx context.Context, backoff map[string]pause) ([]P, error) {
 	properties, err := j.Properties(ctx)
 	if err != nil {
@@ -131,6 +134,9 @@ func (j *Job[P, R]) due(ctx context.Context, backoff map[string]pause) ([]P, err
 		if s.DoneAt != nil && s.DoneAt.Before(now.Add(maxAhead)) && j.Covers(*s.DoneAt, now.Add(-j.Jitter)) {
 			delete(backoff, s.ID) // another replica may have done it: the next failure is a first one
 			return true
+		}
+		if backoff[s.ID].credentials != s.Credentials {
+			delete(backoff, s.ID)
 		}
 		return !s.Enabled || s.CooldownUntil != nil && IsCooling(*s.CooldownUntil, now) || backoff[s.ID].until.After(now)
 	})
