@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -39,7 +40,8 @@ type Inspections struct {
 	capacity int           // of the token bucket
 	interval time.Duration // in which the bucket gets one token back
 	timeout  time.Duration
-	known    *lru.Cache[siteDay, int] // how many any process had taken on a day, as Redis last reported
+	raising  sync.Mutex               // held while a count in known is raised
+	known    *lru.Cache[siteDay, int] // the most that any process had taken on a day, as Redis reported
 }
 
 // siteDay is a day of a site's quota.
@@ -86,7 +88,7 @@ func newInspections(client redisconn.Client, limits InspectionLimits, timeout ti
 // An error means that Redis did not decide within a second, or that ctx ended first. Redis may have counted the inspection
 // anyway: the script is not idempotent, so it is not retried. One inspection of the quota is then lost.
 //
-// If Redis has lost the day's count, Take restores the count that this process last read there. What others took since then is
+// If Redis has lost the day's count, Take restores the highest count that this process has read there. What others took since then is
 // granted again, and so is the minute; the upstream refuses what exceeds its own count.
 func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted bool, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
@@ -101,8 +103,17 @@ func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted
 	if err != nil {
 		return false, 0, fmt.Errorf("take an inspection of %s from the shared quota: %w", site, err)
 	}
-	q.known.Put(of, int(numbers[2]))
+	q.raise(of, int(numbers[2]))
 	return numbers[0] == 1, time.Duration(numbers[1]) * time.Microsecond, nil
+}
+
+// raise notes how many inspections of a day are taken. Replies may arrive in another order than Redis has counted.
+func (q *Inspections) raise(of siteDay, taken int) {
+	q.raising.Lock()
+	defer q.raising.Unlock()
+	if known, _ := q.known.Get(of); taken > known {
+		q.known.Put(of, taken)
+	}
 }
 
 // inspectionKeys returns the keys of the token bucket and of the day's count. The braces put both on one server of a cluster;

@@ -340,3 +340,48 @@ func TestInspectionsOfTheDaySurviveLosses(t *testing.T) {
 		}
 	}
 }
+
+// A lateScripter keeps one reply back until it is released.
+type lateScripter struct {
+	redisconn.Scripter
+	late chan struct{} // nil: replies are not kept back
+	made chan struct{} // closed once the script of the late reply has run
+}
+
+func (s *lateScripter) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	late := s.late
+	s.late = nil
+	reply := s.Scripter.EvalSha(ctx, sha, keys, args...)
+	if late != nil {
+		close(s.made)
+		<-late
+	}
+	return reply
+}
+
+// Replies may arrive in another order than Redis has counted. The older one does not lower what is restored after a loss.
+func TestLateReplyDoesNotLowerTheKnownCount(t *testing.T) {
+	server := redistest.Single(t)
+	q := openInspections(t, server.URL(), InspectionLimits{PerDay: 3, PerMinute: 100_000})
+	q.mustTake(t, inspectedSite, 7) // loads the script
+	late, made := make(chan struct{}), make(chan struct{})
+	q.scripts = &lateScripter{q.scripts, late, made}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if granted, _, err := q.Take(t.Context(), inspectedSite, 7); !granted || err != nil {
+			t.Errorf("the second: %v, %v", granted, err)
+		}
+	})
+	<-made
+	if granted, _ := q.mustTake(t, inspectedSite, 7); !granted {
+		t.Error("the third is refused")
+	}
+	close(late)
+	running.Wait()
+	if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if granted, _ := q.mustTake(t, inspectedSite, 7); granted {
+		t.Error("a fourth inspection of three is granted")
+	}
+}
