@@ -190,13 +190,10 @@ func (s *Store) transition(ctx context.Context, kind, id, count, update string, 
 		}
 		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	if changed {
+	if changed { // whether the commit failed or only its reply was lost
 		s.generation.Add(1)
 	}
-	return changed, nil
+	return changed && err == nil, err
 }
 
 const selectCredentials = "SELECT credentials FROM connections WHERE id = $1"

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -9,7 +10,11 @@ import (
 	"net"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"sara/archive/sqlstore/pgtest"
 )
 
 // In an outage, the proxy in front of PostgreSQL may accept connections and close them. To connect once more would double what it has to do.
@@ -68,4 +73,54 @@ func TestOnlyReadsAreMadeAgainAfterALoss(t *testing.T) {
 		}
 		wantNil(t, db.Close())
 	}
+}
+
+// The change may have been made even if the reply to its commit is lost, so caches must not serve what they have.
+func testLostCommit(t *testing.T, server *pgtest.Server) {
+	f := newFixture(t, server.NewDatabase(t))
+	p, c := f.acme()
+	key := f.key(p.Email, "text")
+	config := value(pgx.ParseConfig(f.url))(t)
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return &noReplyToCommit{Conn: conn}, err
+	}
+	f.changes.DB = stdlib.OpenDB(*config)
+	t.Cleanup(func() { wantNil(t, f.changes.DB.Close()) })
+
+	generation := f.Generation()
+	_, err := f.RevokeKey(f.ctx, key.ID)
+	if err == nil {
+		t.Errorf("a revocation without a reply to its commit ends with %v", err)
+	}
+	equal(t, value(f.findKey(keySpec("", "text").Hash))(t).RevokedAt, f.time)
+	equal(t, f.Generation(), generation+1)
+
+	changed, err := f.SetConnectionHealth(f.ctx, c.ID, c.Revision, "revoked")
+	if changed || err == nil {
+		t.Errorf("a change of health without a reply to its commit ends with %t, %v", changed, err)
+	}
+	equal(t, value(f.Connection(f.ctx, c.ID))(t).Healthy, false)
+	equal(t, f.Generation(), generation+2)
+}
+
+// A noReplyToCommit is a connection that is lost when the server has committed.
+type noReplyToCommit struct {
+	net.Conn
+	committing bool
+}
+
+func (c *noReplyToCommit) Write(message []byte) (int, error) {
+	c.committing = bytes.Contains(message, []byte("commit"))
+	return c.Conn.Write(message)
+}
+
+func (c *noReplyToCommit) Read(reply []byte) (int, error) {
+	n, err := c.Conn.Read(reply)
+	if c.committing && err == nil {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
 }

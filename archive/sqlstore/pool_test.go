@@ -30,6 +30,7 @@ func TestPools(t *testing.T) {
 	t.Run("a wait for the lock of a migration is interrupted", func(t *testing.T) { testInterruptedMigration(t, server) })
 	t.Run("a long wait for the lock of a migration is announced", func(t *testing.T) { testAnnouncedMigration(t, server) })
 	t.Run("a restart of the server fails no read", func(t *testing.T) { testLostConnections(t, server) })
+	t.Run("a lost reply to a commit advances the generation", func(t *testing.T) { testLostCommit(t, server) })
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
 }
 

@@ -114,6 +114,7 @@ func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.
 
 // writeWithin is write with another timeout.
 func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
+	done := false
 	err := transactWithin(ctx, s.changes, limit, nil, func(ctx context.Context, tx *sql.Tx) error {
 		c, err := do(ctx, tx)
 		if err != nil {
@@ -125,13 +126,14 @@ func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ct
 		if err := nextEdition(ctx, tx); err != nil {
 			return err
 		}
-		return s.removeOldEntries(ctx, tx) // whose rows only the holder of the edition locks
-	})
-	if err != nil {
+		err = s.removeOldEntries(ctx, tx) // whose rows only the holder of the edition locks
+		done = err == nil
 		return err
+	})
+	if done { // whether the commit failed or only its reply was lost
+		s.generation.Add(1)
 	}
-	s.generation.Add(1)
-	return nil
+	return err
 }
 
 // nextEdition advances the Edition in the transaction of the change. Must be last, but for rows that only its holder locks: it locks the

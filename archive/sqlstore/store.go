@@ -147,7 +147,8 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // Generation increases with every administrative write that this process commits, and with every change that it makes to a connection's
-// health or a property's access. Caches of the store's content compare it.
+// health or a property's access. It also increases if the reply to the commit is lost, because the change may have been made. Caches of
+// the store's content compare it.
 func (s *Store) Generation() uint64 { return s.generation.Load() }
 
 // Edition increases with the same changes as Generation, whichever process makes them. A cache that was filled after an edition
