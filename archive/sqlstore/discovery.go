@@ -100,7 +100,7 @@ func scanTracked(row scanner, u *trackedURL) error {
 
 // saveURLs replaces the URLs of a property with urls; the i-th is in the sitemap set sets[i]. It writes only differences.
 func saveURLs(ctx context.Context, tx *sql.Tx, number int32, urls []DiscoveredURL, sets []int32) error {
-	tracked, err := allWithin(ctx, bulkLimit, tx, scanTracked, "SELECT url, clicks, sitemaps FROM indexed_urls WHERE number = $1", number)
+	tracked, err := all(ctx, tx, scanTracked, "SELECT url, clicks, sitemaps FROM indexed_urls WHERE number = $1", number)
 	if err != nil {
 		return fmt.Errorf("read the tracked URLs: %w", err)
 	}

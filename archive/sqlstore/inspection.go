@@ -42,7 +42,7 @@ func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []Trac
 		if err != nil {
 			return err
 		}
-		urls, err = allWithin(ctx, bulkLimit, tx, func(row scanner, u *TrackedURL) error {
+		urls, err = all(ctx, tx, func(row scanner, u *TrackedURL) error {
 			var set int32
 			err := row.Scan(&u.URL, &u.Clicks, &set, optionalSeconds{&u.InspectedAt})
 			u.Sitemaps = paths[set]

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -41,8 +42,11 @@ func TestConnectionThatCannotBeOpenedIsNotLost(t *testing.T) {
 	}
 }
 
-// A lostDriver opens connections that are lost whenever a query is sent, and counts these.
-type lostDriver struct{ queries int }
+// A lostDriver opens connections that are lost whenever a query is sent. It counts these queries.
+type lostDriver struct {
+	queries  int
+	deadline time.Time // of the last one
+}
 
 func (d *lostDriver) Connect(context.Context) (driver.Conn, error) { return lostConn{d: d}, nil }
 func (d *lostDriver) Driver() driver.Driver                        { return nil }
@@ -54,9 +58,26 @@ type lostConn struct {
 
 func (c lostConn) Close() error { return nil }
 
-func (c lostConn) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+func (c lostConn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return lostTx{}, nil }
+
+func (c lostConn) QueryContext(ctx context.Context, _ string, _ []driver.NamedValue) (driver.Rows, error) {
 	c.d.queries++
+	c.d.deadline, _ = ctx.Deadline()
 	return nil, io.ErrUnexpectedEOF
+}
+
+type lostTx struct{ driver.Tx }
+
+func (lostTx) Rollback() error { return nil }
+
+// lane returns a lane of connections that are lost.
+func (d *lostDriver) lane(t *testing.T, reads bool) lane {
+	t.Helper()
+	open := newOpening()
+	open.succeed()
+	l := lane{DB: sql.OpenDB(d), opening: open, losses: new(losses), reads: reads}
+	t.Cleanup(func() { wantNil(t, l.Close()) })
+	return l
 }
 
 // The server may have executed a query whose answer was lost, so one that changes something is not made again.
@@ -64,14 +85,24 @@ func TestOnlyReadsAreMadeAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	for reads, want := range map[bool]int{true: 2, false: 1} {
 		d := new(lostDriver)
-		db := sql.OpenDB(d)
-		open := newOpening()
-		open.succeed()
-		l := lane{DB: db, opening: open, losses: new(losses), reads: reads}
-		if _, err := all(t.Context(), l, scalar[int64], "SELECT 1"); !errors.Is(err, io.ErrUnexpectedEOF) || d.queries != want {
+		if _, err := all(t.Context(), d.lane(t, reads), scalar[int64], "SELECT 1"); !errors.Is(err, io.ErrUnexpectedEOF) || d.queries != want {
 			t.Errorf("in a lane with reads %t, %d queries end with %v", reads, d.queries, err)
 		}
-		wantNil(t, db.Close())
+	}
+}
+
+// A query of a transaction may wait for a lock, or read many rows, for as long as the transaction may last.
+func TestQueriesHaveTheTimeOfTheirTransaction(t *testing.T) {
+	t.Parallel()
+	d := new(lostDriver)
+	err := transactWithin(t.Context(), d.lane(t, false), bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := all(ctx, tx, scalar[int64], "SELECT 1")
+		end, _ := ctx.Deadline()
+		equal(t, d.deadline, end)
+		return err
+	})
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
 	}
 }
 

@@ -204,7 +204,7 @@ func (l lane) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	return known.(*sql.Stmt), err
 }
 
-// enter waits for a turn in the lane of q. A transaction already has its turn.
+// enter waits for a turn in the lane of q, if it is one.
 func enter(ctx context.Context, q querier) (leave func(), err error) {
 	if l, ok := q.(lane); ok {
 		return l.enter(ctx)

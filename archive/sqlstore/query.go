@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Timeouts of a read query, of a write transaction including waits for locks, and of an operation on all URLs of a
-// property.
+// Timeouts of a read query outside a transaction, of a write transaction including waits for locks, and of an operation on all URLs of
+// a property.
 const (
 	readLimit  = 5 * time.Second
 	writeLimit = 15 * time.Second
@@ -37,16 +37,13 @@ type joined struct {
 
 func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
 
-// all returns every row of the result; an empty slice if there is none. A read whose connection is lost is made again, once. The arguments are
-// those of $1, $2 and so on, or named.
+// all returns every row of the result; an empty slice if there is none. A query outside a transaction ends after readLimit, and a read whose
+// connection is lost is made again, once. The arguments are those of $1, $2 and so on, or named.
 func all[T any](ctx context.Context, q querier, scan func(scanner, *T) error, query string, args ...any) ([]T, error) {
-	return allWithin(ctx, readLimit, q, scan, query, args...)
-}
-
-// allWithin is all with another timeout.
-func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan func(scanner, *T) error, query string,
-	args ...any) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	if tx, ok := q.(*sql.Tx); ok {
+		return collect(ctx, tx, scan, query, args...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	leave, err := enter(ctx, q)
 	if err != nil {
