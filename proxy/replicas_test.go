@@ -386,6 +386,26 @@ func TestQueries200PublishedSinceYesterdaysCopy(t *testing.T) {
 	wantRows(t, "queries", r.rows(), "key", w.oracle().ask(t, mainSite, "query", "2026-11-14", "2026-11-19", 1000))
 }
 
+// A copy of the series that is too old does not hide that of another replica: the data window is known without a call.
+func TestProperty200DataWindowOfCopyOfAnotherReplica(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := late(t, "2026-11-18", over(server.Client()))
+	other := w.replica(over(server.Client()))
+	other.get("pro", w.path("main", "/timeseries")).ok(t)
+	w.advance(25 * time.Hour)
+	w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+	w.get("pro", w.path("main", "/timeseries")).ok(t)
+	w.await(t, "the shared series of both days", func() bool {
+		copies, err := server.Client().Keys(t.Context(), "sara:c:*").Result()
+		return err == nil && len(copies) == 2 && !slices.ContainsFunc(copies, func(key string) bool { return strings.HasSuffix(key, ":lease") })
+	})
+	window := other.get("pro", w.path("main", "")).ok(t).data()["data_window"].(map[string]any)
+	if latest := window["latest_data_date"]; latest != "2026-11-19" {
+		t.Errorf("the latest date with data is %v, want 2026-11-19, which the copy of the other replica shows", latest)
+	}
+}
+
 // Rows and a copy of the series that come from Redis together may contradict each other: the rows may be newer, or of a plan with an older copy.
 // Then they are read again: the answer has the days that the copy shows as published, and no others.
 func TestTables200RowsFromRedisContradictTheSeries(t *testing.T) {

@@ -107,7 +107,7 @@ type Request struct {
 	// FirstRows is how many of the first rows of a ranked result the request needs; 0: all. The others need not be read from Redis
 	// (translate.Groups).
 	FirstRows int
-	// Beside is a query whose copy is read from Redis into memory, for AtHand, together with these rows. nil: none.
+	// Beside is a query whose copy is read from Redis into memory, for AtHand, together with these rows, unless memory has one. nil: none.
 	Beside *translate.Query
 	// Along is read together with the rows in Redis, if it is on the same server. Fill, which is called afterwards, uses it. nil: none.
 	Along *Along
@@ -244,12 +244,9 @@ func (c *Cache) newer(has Found, entry *Entry, ttl time.Duration) Found {
 	return c.found(entry, HitShared, ttl)
 }
 
-// besides returns the query to read together with a lookup (Request.Beside); none if memory has it.
+// besides returns the query to read together with a lookup (Request.Beside); none if memory has a copy for AtHand.
 func (c *Cache) besides(l *lookup) []candidate {
-	if l.Beside == nil {
-		return nil
-	}
-	if c.kept(l.PropertyID, l.Beside) != nil {
+	if l.Beside == nil || c.found(c.kept(l.PropertyID, l.Beside), HitMemory, MaxStale).Entry != nil {
 		return nil
 	}
 	l.beside[0], _ = candidateOf(l.PropertyID, l.Beside, "")

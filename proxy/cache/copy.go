@@ -8,8 +8,9 @@ import (
 )
 
 // AtHand returns the newest copy that memory has of any of a property's queries, up to MaxStale old, and its query. If memory
-// has none and shared is set, it looks into Redis, which requires queries of one row a day. It never fills: entry is nil if there is no
-// copy. The entry counts against the account's share of the memory. It may lack rows, unless the query is one of one row a day.
+// has none of that age and shared is set, it looks into Redis, which requires queries of one row a day. It never fills: entry is nil
+// if there is no copy. The entry counts against the account's share of the memory. It may lack rows, unless the query is one of one
+// row a day.
 func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (
 	entry *Entry, of translate.Query) {
 	for i, q := range queries {
@@ -17,7 +18,7 @@ func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID s
 			entry, of = e, q
 		}
 	}
-	if entry == nil && shared && c.redis != nil {
+	if entry = c.found(entry, HitMemory, MaxStale).Entry; entry == nil && shared && c.redis != nil {
 		l := &lookup{Request: Request{PropertyID: propertyID, AccountID: accountID, Query: queries[0]}, began: time.Now()}
 		all := make([]candidate, len(queries))
 		for i := range queries {
@@ -31,7 +32,7 @@ func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID s
 			}
 		}
 	}
-	if entry != nil && c.now().Sub(entry.filled) >= MaxStale {
+	if entry == nil {
 		return nil, translate.Query{}
 	}
 	return entry, of

@@ -90,6 +90,29 @@ func TestAtHandIsAtMostADayOld(t *testing.T) {
 	}
 }
 
+// A copy in memory that is too old does not hide the one that another replica has filled since: at hand, or beside a request.
+func TestCopyTooOldDoesNotHideThatOfAnotherReplica(t *testing.T) {
+	connect, clock := redistest.Single(t).Client, newClock()
+	here, there := newReplica(t, connect(), clock), newReplica(t, connect(), clock)
+	today := translate.NewDate(2026, 11, 18)
+	now, before := seriesQuery(today), seriesQuery(today-1)
+	here.do(t, answering(seriesRows(t, today-1, 5)).request("p", before), Filled)
+	here.do(t, answering(seriesRows(t, today-1, 5)).request("beside", before), Filled)
+	here.settle()
+	clock.advance(MaxStale)
+	there.do(t, answering(seriesRows(t, today, 7)).request("p", now), Filled)
+	there.do(t, answering(seriesRows(t, today-1, 6)).request("beside", before), Filled)
+	there.settle()
+	wantAtHand(t, here, true, 7, today, now, before)
+
+	rows := answering(rowsOf(t, 3)).request("beside", narrow("a"))
+	rows.Beside = &before
+	here.do(t, rows, Filled)
+	if entry, _ := here.AtHand(t.Context(), false, "beside", "account", before); entry == nil || entry.Rows().Len() != 6 {
+		t.Errorf("the copy beside the rows is %+v, want that of the other replica", entry)
+	}
+}
+
 func TestAtHandWithoutRedisIsNoError(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	day := translate.NewDate(2026, 11, 18)
