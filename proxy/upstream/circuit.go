@@ -100,7 +100,7 @@ const (
 func resultOf(err error) result {
 	failed, ok := errors.AsType[*Error](err)
 	switch {
-	case err == nil || ok && failed.Kind != Unavailable && failed.Kind != Interrupted:
+	case err == nil || ok && (failed.refused || failed.Kind != Unavailable && failed.Kind != Interrupted):
 		return success
 	case ok && failed.Kind == Unavailable || errors.Is(err, context.DeadlineExceeded):
 		return failure

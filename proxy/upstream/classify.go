@@ -133,8 +133,9 @@ func quotaCooldown(r refusal) time.Duration {
 }
 
 // classifyToken turns an error of a token endpoint into an Error. Secrets are those that the refresh sent. An answer without an
-// OAuth error code did not come from a token endpoint, so it shows nothing about the credentials. The endpoint's own text is only
-// for the log.
+// OAuth error code did not come from a token endpoint, so it shows nothing about the credentials. An error code that is not known here
+// may pass, but is an answer: the credentials of one connection do not open the circuit breaker for all. The endpoint's own text is
+// only for the log.
 func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
 	r := parseRefusal(reply.body)
 	e := &Error{
@@ -157,6 +158,7 @@ func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
 	default:
 		e.Kind = Unavailable
 		e.transient = reply.status >= 500 || reply.status == http.StatusTooManyRequests || reply.status == http.StatusRequestTimeout
+		e.refused = e.Reason != "" && !e.transient
 		e.Message = "the token endpoint issued no token"
 	}
 	return e

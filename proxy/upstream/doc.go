@@ -73,8 +73,9 @@
 //
 // The list of sites concerns only the upper two levels. Sitemaps and URL inspections have their own circuits on all levels, because
 // jobs inspect thousands of URLs in the background: their failures must not block customers, and vice versa. Each token endpoint has a
-// circuit breaker of package breaker, which counts attempts, and while it is open admits one every ten seconds. Each process has its own
-// circuits, and keeps only those of failing properties (at most 20,000) and connections (at most 5,000).
+// circuit breaker of package breaker, which counts attempts, and while it is open admits one every ten seconds; an OAuth error is an
+// answer too. Each process has its own circuits, and keeps only those of failing properties (at most 20,000) and connections (at most
+// 5,000).
 //
 // # Secrets
 //

@@ -86,6 +86,7 @@ type Error struct {
 	detail    string // a token endpoint's own text, for the log but not for customers; not shared between replicas
 	cause     error  // a context's error or nil; never a library's, whose text might repeat what was sent
 	transient bool   // a retry may help
+	refused   bool   // the token endpoint refuses the credentials for a reason that this package does not know
 	dropped   bool   // the connection ended before the answer began: perhaps a stale one from the pool
 }
 

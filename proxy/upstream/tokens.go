@@ -206,7 +206,7 @@ func (t *tokens) runRefresh(acct Account, e *entry, r *refresh) {
 	if err == nil {
 		e.access, e.expires = token.AccessToken, t.now().Add(usable(token))
 	}
-	if failure, ok := errors.AsType[*Error](err); ok && failure.Kind != Unavailable {
+	if failure, ok := errors.AsType[*Error](err); ok && (failure.refused || failure.Kind != Unavailable) {
 		e.refusal, e.until = err, t.now().Add(deadMemory)
 	}
 	r.access, r.err = e.access, err

@@ -158,6 +158,39 @@ func TestRevokedConnectionIsRefusedForTenSeconds(t *testing.T) {
 	}
 }
 
+// The token endpoint works if it refuses one connection, also with an error code that this package does not know.
+func TestUnknownRefusalOfOneConnectionDoesNotBlockOthers(t *testing.T) {
+	g := newGoogle(t, ok(empty))
+	g.token = func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("refresh_token") == testRefreshToken {
+			ok(`{"access_token":"a","expires_in":3599}`)(w, r)
+			return
+		}
+		status(400, `{"error":"restricted_client","error_description":"The client is restricted."}`)(w, r)
+	}
+	clock := new(settable)
+	cfg := g.config()
+	cfg.Now = clock.Now
+	c := startClient(t, cfg)
+	refused, other := account(t, with(authorizedUser(), "refresh_token", "1//another-refresh-token")), account(t, authorizedUser())
+	other.ID = "connection-2"
+	const refusals = 2 * failuresToOpen * maxAttempts
+	for range refusals {
+		clock.advance(deadMemory)
+		for range 2 { // the second is refused from memory
+			if err := c.check(t.Context(), refused); kindOf(t, err) != Unavailable || !strings.Contains(err.Error(), "restricted") {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := g.tokens.Load(); n != refusals {
+		t.Errorf("%d token requests, want %d", n, refusals)
+	}
+	if err := c.check(t.Context(), other); err != nil {
+		t.Errorf("another connection: %v", err)
+	}
+}
+
 func TestFreshTokenThatIsRefusedRevokesTheConnection(t *testing.T) {
 	g := newGoogle(t, status(401, "{}"))
 	clock := new(settable)
