@@ -112,8 +112,8 @@ func parseServiceAccount(members map[string]json.RawMessage, tokenURL string) (c
 	); err != nil {
 		return credentials{}, err
 	}
-	if !isRSAKey(f.privateKey) {
-		return credentials{}, errors.New(`member "private_key" is not an RSA private key in PEM format; ` +
+	if !isSigningKey(f.privateKey) {
+		return credentials{}, errors.New(`member "private_key" is not an RSA private key of 1024 bits or more, in PEM format; ` +
 			"download a new key for the service account")
 	}
 	if f.tokenURI != tokenURL && !slices.Contains(googleTokenURLs(), f.tokenURI) {
@@ -183,15 +183,19 @@ func stringMember(members map[string]json.RawMessage, name string) (string, erro
 	return text, nil
 }
 
-func isRSAKey(text string) bool {
+// minKeyBits is the least that crypto/rsa signs with. Google's keys have 2048.
+const minKeyBits = 1024
+
+// isSigningKey reports whether text is an RSA key, in PEM, that can sign. One that cannot would count as a failure of the token endpoint.
+func isSigningKey(text string) bool {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
 		return false
 	}
 	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-		_, ok := key.(*rsa.PrivateKey)
-		return ok
+		key, ok := key.(*rsa.PrivateKey)
+		return ok && key.N.BitLen() >= minKeyBits
 	}
-	_, err := x509.ParsePKCS1PrivateKey(block.Bytes)
-	return err == nil
+	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	return err == nil && key.N.BitLen() >= minKeyBits
 }

@@ -18,7 +18,12 @@ const (
 
 func newKey(t testing.TB) (*rsa.PrivateKey, string) {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	return newKeyOf(t, 2048)
+}
+
+func newKeyOf(t testing.TB, bits int) (*rsa.PrivateKey, string) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +91,9 @@ func TestParseCredentials(t *testing.T) {
 
 func TestParseCredentialsErrorsNameTheMemberAndNoValue(t *testing.T) {
 	_, key := newKey(t)
+	t.Setenv("GODEBUG", "rsa1024min=0") // Go generates none so short
+	_, short := newKeyOf(t, 512)
+	t.Setenv("GODEBUG", "")
 	user, robot := authorizedUser(), serviceAccount(key, DefaultTokenURL)
 	f := func(name string, file any, want string) {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +132,7 @@ func TestParseCredentialsErrorsNameTheMemberAndNoValue(t *testing.T) {
 	f("client_email missing", without(robot, "client_email"), `"client_email"`)
 	f("private_key missing", without(robot, "private_key"), `"private_key"`)
 	f("private_key not PEM", with(robot, "private_key", "s3cret"), `"private_key" is not an RSA private key`)
+	f("private_key too short", with(robot, "private_key", short), `"private_key" is not an RSA private key of 1024 bits`)
 	f("private_key cut", with(robot, "private_key", strings.Replace(key, key[40:60], "", 1)), `"private_key" is not an RSA private key`)
 	f("private_key_id a number", with(robot, "private_key_id", 1), `"private_key_id" is not a string`)
 	f("token_uri missing", without(robot, "token_uri"), `"token_uri"`)
