@@ -10,7 +10,7 @@
 // call, and a refusal costs nothing.
 //
 //  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns, sealed, over Redis.
-//  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden.
+//  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden, except with new credentials.
 //  3. Circuit breakers: the call passes only if those of the property, its connection and the upstream all admit it.
 //  4. Token: dead credentials refuse the call here rather than in step 6, after the charge.
 //  5. Charge: the caller's hook. The queries of jobs are free.
@@ -73,8 +73,8 @@
 //
 // The list of sites concerns only the upper two levels. Sitemaps and URL inspections have their own circuits on all levels, because
 // jobs inspect thousands of URLs in the background: their failures must not block customers, and vice versa. Each token endpoint has a
-// circuit breaker of package breaker, which counts attempts, and while it is open admits one every ten seconds; an OAuth error is an
-// answer too. Each process has its own circuits, and keeps only those of failing properties (at most 20,000) and connections (at most
+// circuit breaker of package breaker, which counts attempts, and while it is open admits one every ten seconds; a refusal is an
+// answer there too. Each process has its own circuits, and keeps only those of failing properties (at most 20,000) and connections (at most
 // 5,000).
 //
 // # Secrets

@@ -86,6 +86,16 @@ type Target struct {
 	CooldownRead bool
 }
 
+// A reading is a property as read with certain credentials. A target that is not stored has no property ID.
+type reading struct {
+	property, site string
+	connection     connection
+}
+
+func (t Target) reading() reading {
+	return reading{t.PropertyID, t.Site, connection{t.ConnectionID, t.Revision}}
+}
+
 func (t Target) account() Account { return Account{ID: t.ConnectionID, Revision: t.Revision} }
 
 // Gateway calls Search Console. Make one per process with New.
@@ -93,7 +103,7 @@ type Gateway struct {
 	client    *client
 	cooldowns *cooldowns
 	health    *recorder
-	forbidden expiringMap[string, struct{}] // negative cache, by property
+	forbidden expiringMap[reading, struct{}] // negative cache
 	rows      translate.RowsReader
 	now       func() time.Time
 }
@@ -175,7 +185,7 @@ func (g *Gateway) refusal(ctx context.Context, t Target) error {
 		refusal.RetryAfter = left
 		return &refusal
 	}
-	if _, _, ok := g.forbidden.get(t.PropertyID, g.now()); ok {
+	if _, _, ok := g.forbidden.get(t.reading(), g.now()); ok {
 		return &Error{Kind: Forbidden, Message: "it refused the account within the last minute"}
 	}
 	return nil
@@ -192,7 +202,7 @@ func (g *Gateway) queryFailed(ctx context.Context, t Target, err error) error {
 		g.cooldowns.start(ctx, t.Site, failure)
 	case Forbidden:
 		now := g.now()
-		g.forbidden.put(t.PropertyID, struct{}{}, now.Add(forbiddenMemory), now)
+		g.forbidden.put(t.reading(), struct{}{}, now.Add(forbiddenMemory), now)
 		g.health.forbidden(ctx, t)
 	default:
 		g.health.connectionFailure(ctx, t, failure)

@@ -251,6 +251,26 @@ func TestForbiddenPropertyIsCachedForAMinute(t *testing.T) {
 	}
 }
 
+// New credentials take effect at once, and a target that is not stored yet has no property ID.
+func TestForbiddenPropertyIsCachedForItsCredentialsAndSite(t *testing.T) {
+	g := newGated(t, status(403, string(fixture(t, "forbidden_site.json"))))
+	stored, unstored := target(), target()
+	unstored.PropertyID = ""
+	for _, refused := range []Target{stored, unstored} {
+		if err := g.query(t, refused); kindOf(t, err) != Forbidden {
+			t.Fatal(err)
+		}
+	}
+	g.answer(ok(rowsOfDevices))
+	stored.Revision++
+	unstored.Site = "sc-domain:example.org"
+	for name, other := range map[string]Target{"new credentials": stored, "another site": unstored} {
+		if err := g.query(t, other); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestQueryRecordsHealth(t *testing.T) {
 	const accessNote = "property-1 The connected account has no access to the property in Search Console."
 	forbidden := status(403, string(fixture(t, "forbidden_site.json")))
