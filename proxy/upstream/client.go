@@ -189,6 +189,9 @@ func (c *client) call(ctx context.Context, acct Account, m method, done func(res
 	started := c.now()
 	last := inconclusive // of the last attempt that reached Search Console; token endpoints have their own breakers
 	err := c.retry(ctx, acct, func(ctx context.Context, access string) error {
+		if err := ctx.Err(); err != nil {
+			return err // the token or the charge took all the time: that shows nothing about Search Console
+		}
 		err := send(ctx, access)
 		last = resultOf(err)
 		return err

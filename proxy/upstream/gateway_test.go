@@ -195,6 +195,24 @@ func TestQueryRefusesWithoutCharge(t *testing.T) {
 	}
 }
 
+// A charge that takes all the time shows nothing about Search Console.
+func TestQueryThatIsNotSentOpensNoCircuit(t *testing.T) {
+	g := newGated(t, ok(rowsOfDevices))
+	if err := g.query(t, target()); err != nil { // with a token in memory, only the charge takes time
+		t.Fatal(err)
+	}
+	for range failuresToOpen {
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+		_, err := g.ChargedQuery(ctx, target(), devices(), func(context.Context) error { return nil })
+		if cancel(); kindOf(t, err) != Interrupted {
+			t.Fatal(err)
+		}
+	}
+	if err := g.query(t, target()); err != nil || g.calls() != 2 {
+		t.Errorf("%v after %d calls", err, g.calls())
+	}
+}
+
 // An inspection that a circuit breaker refuses uses none of the day's quota.
 func TestInspectRefusesWithoutCharge(t *testing.T) {
 	g := newGated(t, status(503, "{}"))

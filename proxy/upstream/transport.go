@@ -109,9 +109,6 @@ type queryCall struct {
 // query sends a query. The socket cannot be interrupted, so the exchange runs in a goroutine: the caller leaves when ctx ends, and
 // the exchange ends by ctx's deadline at the latest.
 func (t *transport) query(ctx context.Context, access string, q queryCall) (*translate.Rows, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	req := fasthttp.AcquireRequest()
 	req.SetRequestURI(t.base + "/webmasters/v3/sites/" + escapeSite(q.site) + "/searchAnalytics/query" + queryParameters)
 	req.Header.SetMethod(fasthttp.MethodPost)
