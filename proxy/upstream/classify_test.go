@@ -151,6 +151,7 @@ func TestClean(t *testing.T) {
 	}
 	f("one\r\nline\x00 only", "one line only")
 	f("bad ya29.secret here", "bad [secret] here", "", "ya29.secret")
+	f("bad 1%2F%2Frefresh here", "bad [secret] here", "1//refresh")
 	f("asking for an access token", "asking for an access token", "s", "token") // shorter than any real secret
 	f("assertion "+strings.Repeat("eyJh", 60)+" refused", "assertion […] refused")
 	f(strings.Repeat("é ", 400), strings.Repeat("é ", 150)+"…")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -138,7 +139,7 @@ type errorJSON struct {
 // others too.
 func (e *Error) IsShareable() bool { return !errors.Is(e, context.Canceled) }
 
-// MarshalJSON writes the exported fields.
+// MarshalJSON writes the exported fields but Daily: inspections, which it is for, are not shared.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	text := errorJSON{Kind: e.Kind.String(), Status: e.Status, Reason: e.Reason, Message: e.Message}
 	if e.RetryAfter != 0 {
@@ -184,12 +185,12 @@ const (
 	maxWord    = 200 // bytes; longer than any URL in Google's messages, shorter than a signed assertion
 )
 
-// clean makes a text from a server or a library fit for an error: one line, truncated, without the given secrets and without
-// words long enough to be a signed assertion that the server echoes.
+// clean makes a text from a server or a library fit for an error: one line, truncated, without the given secrets, as they are or as a form
+// encodes them, and without words long enough to be a signed assertion that the server echoes.
 func clean(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		if len(secret) >= minSecret {
-			text = strings.ReplaceAll(text, secret, "[secret]")
+			text = strings.NewReplacer(secret, "[secret]", url.QueryEscape(secret), "[secret]").Replace(text)
 		}
 	}
 	words := strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
