@@ -88,3 +88,24 @@ func TestRowsAreNoShareOfAComparison(t *testing.T) {
 		t.Errorf("the text is\n%s", text)
 	}
 }
+
+// Without impressions there is no average position, and no ctr. 0.0 would read as a position before the first.
+func TestTextHasNoPositionWithoutImpressions(t *testing.T) {
+	t.Parallel()
+	tables := performanceTools()
+	text := tables[3].text(content(`{"data":{"gainers":[{"key":"a","clicks":5,"impressions":9,"previous_impressions":0,"position":3.14,`+
+		`"previous_position":0}],"losers":[{"key":"b","clicks":0,"impressions":0,"previous_impressions":9,"position":0,"previous_position":2}]},`+
+		`"meta":{}}`), gjson.Result{})
+	for _, want := range []string{"a | 5 | 9 | 0 | 3.1 | -", "b | 0 | 0 | 9 | - | 2"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+	text = tables[1].text(content(`{"data":{"rows":[{"date":"2026-11-01","clicks":0,"impressions":0,"ctr":0,"position":0}],`+
+		`"totals":{"clicks":0,"impressions":0,"ctr":0,"position":0}},"meta":{}}`), gjson.Result{})
+	for _, want := range []string{"Totals: 0 clicks, 0 impressions\n", "2026-11-01 | 0 | 0 | - | -"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+}
