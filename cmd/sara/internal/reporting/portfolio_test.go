@@ -112,3 +112,24 @@ func TestAPortfolioThatStopsSaysWhenToGoOn(t *testing.T) {
 		t.Errorf("%T %v", err, err)
 	}
 }
+
+// A portfolio of chosen properties has the order of that of all: ties by name, in whatever case, and those without figures last.
+func TestChosenPropertiesHaveTheOrderOfThePortfolio(t *testing.T) {
+	t.Parallel()
+	made := func(id, name, clicks string, err error) row {
+		body := `{"data":{"totals":{"clicks":` + clicks + `}},"meta":{"source":"live"}}`
+		return newRow(Property{ID: id, Name: name}, []byte(body), err)
+	}
+	p, err := joined([]row{made("1", "Failed", "9", errors.New("late")), made("2", "alpha", "1", nil), made("3", "Zebra", "0", nil),
+		made("5", "Beta", "0", nil), made("4", "beta", "0", nil), made("6", "Zulu", "2", nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order string
+	for _, property := range p.properties() {
+		order += property.ID
+	}
+	if order != "624531" {
+		t.Errorf("the order is %s", order)
+	}
+}

@@ -179,11 +179,11 @@ func newRow(p Property, body []byte, err error) row {
 
 func (r *row) clicks() int64 { return gjson.GetBytes(r.Totals, "clicks").Int() }
 
-// joined makes a portfolio of rows, ordered as the API orders it: by clicks, those without figures last, ties by name.
+// joined makes a portfolio of rows, ordered as the API orders it: by clicks, those without figures last, ties by name and id.
 func joined(rows []row) (*portfolio, error) {
-	slices.SortStableFunc(rows, func(a, b row) int {
-		without := func(r row) int { return min(1, len(r.code())) }
-		return cmp.Or(cmp.Compare(without(a), without(b)), cmp.Compare(b.clicks(), a.clicks()), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.failures(), b.failures()), cmp.Compare(b.clicks(), a.clicks()),
+			cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
 	})
 	p := &portfolio{meta: meta{Source: rows[0].Source, Notes: []string{}}, dates: rows[0].dates}
 	if rows[0].err != nil { // all have one
@@ -201,12 +201,12 @@ func joined(rows []row) (*portfolio, error) {
 	return p, nil
 }
 
-// code returns the code of the row's error, empty if it has figures.
-func (r row) code() string {
-	if r.Error == nil {
-		return ""
+// failures returns 1 for a row without figures, else 0.
+func (r *row) failures() int {
+	if r.Error != nil {
+		return 1
 	}
-	return r.Error.Code
+	return 0
 }
 
 func (q Question) compares() bool { return q.Compare != "" && q.Compare != "none" }
