@@ -46,10 +46,10 @@ func (p *portfolio) properties() []Property {
 }
 
 // portfolioColumns returns the columns of the portfolio in CSV.
-func portfolioColumns(compare string) []string {
+func (q Question) portfolioColumns() []string {
 	columns := []string{"start_date", "end_date", "property_id", "name", "gsc_property", "slug",
 		"totals.clicks", "totals.impressions", "totals.ctr", "totals.position"}
-	if (Question{Compare: compare}).compares() {
+	if q.compares() {
 		columns = append(columns, "previous.start_date", "previous.end_date", "previous.clicks", "previous.impressions", "previous.ctr",
 			"previous.position", "clicks_delta")
 	}
@@ -63,7 +63,7 @@ func WritePortfolio(ctx context.Context, c Config, w io.Writer) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeRows(w, c.Format, portfolioColumns(c.Compare), p.rows); err != nil {
+	if err := writeRows(w, c.Format, c.portfolioColumns(), p.rows); err != nil {
 		return nil, err
 	}
 	r.record.Properties, r.record.Range = p.properties(), p.dates
@@ -98,10 +98,7 @@ func (r *run) portfolio(ctx context.Context) (*portfolio, error) {
 func (r *run) whole(ctx context.Context) (*portfolio, error) {
 	p := &portfolio{}
 	seen := make(map[string]bool)
-	query := r.query()
-	if r.compares() {
-		query.Set("compare", r.Compare)
-	}
+	query := r.comparing()
 	for before, total := -1, int64(1); int64(len(seen)) < total; {
 		if before == len(seen) {
 			return nil, fmt.Errorf("the portfolio changed while it was read: %d of %d properties were found", before, total)

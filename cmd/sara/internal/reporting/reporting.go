@@ -204,7 +204,7 @@ func (r *run) writeTable(ctx context.Context, p Property, file fileRecord) error
 
 func (r *run) writePortfolio(p *portfolio, name string) error {
 	file := fileRecord{File: name, Table: portfolioTable, Rows: len(p.rows), meta: p.meta}
-	if err := r.folder.write(name, r.Format, portfolioColumns(r.Compare), p.rows); err != nil {
+	if err := r.folder.write(name, r.Format, r.portfolioColumns(), p.rows); err != nil {
 		return &fileError{err}
 	}
 	r.record.wrote(file, r.Now())

@@ -97,10 +97,7 @@ func host(site string) string {
 // summaries makes a portfolio of the properties' summaries, a few at a time. When a limit ends the run, the other properties have that
 // error.
 func (r *run) summaries(ctx context.Context, properties []Property) (*portfolio, error) {
-	query := r.query()
-	if r.compares() {
-		query.Set("compare", r.Compare)
-	}
+	query := r.comparing()
 	rows := make([]row, len(properties))
 	next := make(chan int)
 	var working sync.WaitGroup
@@ -208,5 +205,3 @@ func (r *row) failures() int {
 	}
 	return 0
 }
-
-func (q Question) compares() bool { return q.Compare != "" && q.Compare != "none" }

@@ -61,6 +61,17 @@ func (q Question) query() url.Values {
 	return url.Values{"start_date": {q.From}, "end_date": {q.To}}
 }
 
+func (q Question) compares() bool { return q.Compare != "" && q.Compare != "none" }
+
+// comparing returns the parameters of the question, and what to compare with.
+func (q Question) comparing() url.Values {
+	query := q.query()
+	if q.compares() {
+		query.Set("compare", q.Compare)
+	}
+	return query
+}
+
 // table reads a table, page by page if it has more rows than one answer.
 func (r *run) table(ctx context.Context, p Property, name string) (*table, error) {
 	path := "/v1/properties/" + url.PathEscape(p.ID) + "/" + name
