@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -153,15 +153,24 @@ func archiveFix(err error) string {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
 		return "; let this user write there, or name another folder, such as sara-data/archive"
 	}
-	if errors.As(err, new(net.Error)) {
+	if isDisk(err) {
+		return "; check that its disk has free space (df), and no errors"
+	}
+	if isNetwork(err) {
 		return "; check that the store runs, and that this machine reaches it: s3://BUCKET/PREFIX?endpoint=https://HOST:PORT"
 	}
 	return ""
 }
 
-// isUnavailable reports whether the store did not answer, as opposed to refusing.
+// isUnavailable reports whether the store did not answer, or the disk of the folder is full or away, as opposed to refusing.
 func isUnavailable(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(net.Error)) || storeResponse(err).StatusCode >= 500
+	return errors.Is(err, context.DeadlineExceeded) || isNetwork(err) || isDisk(err) || storeResponse(err).StatusCode >= 500
+}
+
+// isDisk reports whether an error is one of the disk, which may be that of another machine.
+func isDisk(err error) bool {
+	number, ok := errors.AsType[syscall.Errno](err)
+	return ok && slices.Contains([]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.ESTALE}, number)
 }
 
 // storeResponse returns the error response of an S3 store, empty for other errors.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"sara/cmd/sara/internal/settings"
@@ -70,6 +72,13 @@ func cause(err error) error {
 		return named.Err
 	}
 	return err
+}
+
+// isNetwork reports whether an error is one of the network. An error number, such as that of a file, has the methods of net.Error as well.
+func isNetwork(err error) bool {
+	network, ok := errors.AsType[net.Error](err)
+	_, isNumber := network.(syscall.Errno)
+	return ok && !isNumber
 }
 
 // OneLine returns the text of an error without line breaks, because each line of output is an error of its own.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -214,7 +213,7 @@ func isAway(err error) bool {
 		}
 		return false
 	}
-	return errors.As(err, new(net.Error)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return isNetwork(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // databaseFix says what to do about an error of the database.
@@ -240,11 +239,11 @@ func databaseFix(err error) string {
 	case strings.Contains(text, "unable to open database file"), sqlstore.IsReadOnly(err):
 		return "; this user must be able to read and write the file and its folder: " +
 			"run the command as the user of the server, such as with sara-admin, or name another file"
-	case strings.Contains(text, "disk I/O error"), strings.Contains(text, "disk is full"): // the first is what SQLite makes of most errors
+	case isDisk(err), strings.Contains(text, "disk I/O error"), strings.Contains(text, "disk is full"): // SQLite makes an I/O error of most errors
 		return "; check that its disk has free space (df), and no errors"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return "; let this user write there, or name another file, such as sqlite:sara-data/sara.db"
-	case errors.As(err, new(*pgconn.ConnectError)), errors.As(err, new(net.Error)):
+	case errors.As(err, new(*pgconn.ConnectError)), isNetwork(err):
 		return "; check that PostgreSQL runs, and that this machine reaches it at an address like " + form
 	}
 	return ""

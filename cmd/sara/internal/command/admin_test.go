@@ -338,6 +338,8 @@ func TestMigrateIfReachable(t *testing.T) {
 	}
 	odd := c.Write("odd.db", strings.Repeat("not a database ", 1000))
 	c.Fails(ExitError, []string{"migrate", "--if-reachable", "--database-url", "sqlite:" + odd}, "file is not a database")
+	long := c.Path(strings.Repeat("a", 300)) // no folder can have this name
+	c.Fails(ExitError, []string{"migrate", "--if-reachable", "--database-url", "sqlite:" + long + "/sara.db"}, "file name too long")
 }
 
 func TestEmptyListsPrintEmptyArrays(t *testing.T) {
