@@ -23,47 +23,45 @@ func isOfDay(ctx context.Context, err error) bool {
 }
 
 // collect archives what a property lacks. When it fails, the days before the failure are archived, and so are those after single days
-// that fail. Damaged months are left out, and are the error if nothing else fails.
-func (r *run) collect(ctx context.Context, t *task) error {
+// that fail. lasting is why other days are left out, which another attempt does not change: they are contradicted, or in damaged months.
+func (r *run) collect(ctx context.Context, t *task) (err, lasting error) {
 	p := t.Property
-	inventory, err := r.config.History.Days(ctx, p.PropertyID)
-	damaged, _ := errors.AsType[*archive.DamageError](err)
-	if err != nil && damaged == nil {
-		return err
+	inventory, lasting := r.config.History.Days(ctx, p.PropertyID)
+	damaged, _ := errors.AsType[*archive.DamageError](lasting)
+	if lasting != nil && damaged == nil {
+		return lasting, nil
 	}
 	gaps := r.gaps(inventory, damaged, p.RetentionMonths)
 	if len(gaps) == 0 {
-		return err
+		return nil, lasting
 	}
 	r.config.Progress.Started(p.Target, len(gaps))
 	c := collection{run: r, task: t}
 	if c.totals, err = r.totals(ctx, p, translate.DateRange{Start: gaps[0].day, End: gaps[len(gaps)-1].day}); err != nil {
-		return err
+		return err, lasting
 	}
-	contradicted, err := c.archiveDays(ctx, gaps)
-	switch {
-	case err != nil:
-		return err
-	case len(contradicted) > 0:
-		return &ContradictionError{Days: contradicted}
-	case damaged != nil:
-		return damaged
+	err = c.archiveDays(ctx, gaps)
+	if c.left > 0 {
+		r.config.Progress.Noticed(p.Target, c.left)
 	}
-	return nil
+	if len(c.contradicted) > 0 {
+		lasting = schedule.JoinLine(&ContradictionError{Days: c.contradicted}, lasting)
+	}
+	return err, lasting
 }
 
 // A collection is an attempt to collect the missing days of a property.
 type collection struct {
 	*run
-	task   *task
-	totals totals
-	buffer buffer
-	left   LeftRows // rows that cannot be archived
+	task         *task
+	totals       totals
+	buffer       buffer
+	left         LeftRows         // rows that cannot be archived
+	contradicted []translate.Date // days about which the upstream contradicts itself
 }
 
-// archiveDays archives the missing days. It returns those about which the upstream contradicts itself, and the error
-// that ended it or, if none did, that of the first day that was left out.
-func (c *collection) archiveDays(ctx context.Context, gaps []gap) (contradicted []translate.Date, err error) {
+// archiveDays archives the missing days. It returns the error that ended it or, if none did, that of the first day that was left out.
+func (c *collection) archiveDays(ctx context.Context, gaps []gap) (err error) {
 	p := c.task.Property
 	failed := 0 // consecutive days
 	for _, g := range gaps {
@@ -79,21 +77,17 @@ func (c *collection) archiveDays(ctx context.Context, gaps []gap) (contradicted 
 		}
 		failed = 0
 		if !consistent {
-			contradicted = append(contradicted, g.day)
+			c.contradicted = append(c.contradicted, g.day)
 		}
 		c.buffer.add(g.day, days)
 		if c.buffer.count >= c.config.FlushDays || c.buffer.endsMonth() {
 			if err := c.flush(ctx); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		c.config.Progress.Advanced(p.Target, p.Site+" "+g.day.String())
 	}
-	err = cmp.Or(err, c.flush(ctx))
-	if c.left > 0 {
-		c.config.Progress.Noticed(p.Target, c.left)
-	}
-	return contradicted, err
+	return cmp.Or(err, c.flush(ctx))
 }
 
 // LeftRows is the notice that a number of rows were left out: they have no key, or one that is too long to archive.

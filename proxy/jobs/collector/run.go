@@ -140,9 +140,9 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 		return nil
 	}
 	before := t.reached
-	var err error
+	var err, lasting error
 	if !t.Property.Archived {
-		err = r.collect(ctx, t)
+		err, lasting = r.collect(ctx, t)
 	}
 	if ended := context.Cause(ctx); ended != nil {
 		return ended
@@ -161,12 +161,12 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 		return r.save(ctx, t)
 	}
 	t.done = true
-	return r.finish(ctx, t, err)
+	return r.finish(ctx, t, schedule.JoinLine(err, lasting))
 }
 
-// retry decides whether a task that ended with err is attempted again, and after what pause.
+// retry decides whether a task whose attempt ended with err is attempted again, and after what pause.
 func (r *run) retry(t *task, err error) (pause time.Duration, retry bool) {
-	if err == nil || errors.As(err, new(*archive.ObjectError)) || errors.As(err, new(*ContradictionError)) {
+	if err == nil || errors.As(err, new(*archive.ObjectError)) {
 		return 0, false
 	}
 	t.failed++

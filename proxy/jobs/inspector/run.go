@@ -164,18 +164,7 @@ func (r *run) inspect(ctx context.Context, t *task) (err error) {
 	if complete {
 		t.state.InspectedAt = &t.began
 	}
-	return joinLine(err, r.config.Store.SaveIndexRun(ctx, t.state))
-}
-
-// joinLine is errors.Join on one line.
-func joinLine(a, b error) error {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return fmt.Errorf("%w; %w", a, b)
+	return schedule.JoinLine(err, r.config.Store.SaveIndexRun(ctx, t.state))
 }
 
 // refresh discovers, inspects and publishes. complete is true if no work is left for today.
@@ -202,9 +191,9 @@ func (r *run) refresh(ctx context.Context, t *task) (complete bool, err error) {
 	// Even without new results: the trend has an entry for every day.
 	unchanged := complete && (t.state.RefreshedAt != nil || len(tracked) == 0)
 	if t.Inspected > 0 || unchanged {
-		err = joinLine(err, r.publish(ctx, t))
+		err = schedule.JoinLine(err, r.publish(ctx, t))
 	}
-	return complete && err == nil, joinLine(err, discoverErr)
+	return complete && err == nil, schedule.JoinLine(err, discoverErr)
 }
 
 // mayBeStaged reports whether a URL may have an unpublished result. Times are kept in seconds, so within one second

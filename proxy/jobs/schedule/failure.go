@@ -68,6 +68,17 @@ func IsConnectionLost(err error) bool {
 	return kind == upstream.Revoked || kind == upstream.Misconfigured
 }
 
+// JoinLine is errors.Join of two errors, on one line.
+func JoinLine(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return fmt.Errorf("%w; %w", a, b)
+}
+
 // MaxAttempts is how many consecutive attempts may fail before a job gives up.
 const MaxAttempts = 4
 
