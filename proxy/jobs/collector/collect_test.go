@@ -323,3 +323,19 @@ func TestSpanAndRetentionBoundTheDays(t *testing.T) {
 		t.Errorf("a plan that keeps nothing: %v", results[0].Err)
 	}
 }
+
+// A site that had traffic on each of the days before, but none on the last day of a span, does not wait for the upstream: that day is long
+// published.
+func TestQuietEndOfAPastSpanIsArchived(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
+	until := translate.NewDate(2026, 7, 19)
+	since := until - 20
+	site := w.property("shop").Site
+	for day := until - 15; day <= until; day++ {
+		if w.hasFigures(site, day) != (day < until) {
+			t.Fatalf("%s has figures: %t", day, w.hasFigures(site, day))
+		}
+	}
+	w.collect(w.collector(folder), Span{Since: &since, Until: &until}, "shop")
+	w.wantArchived(folder, "shop", since, until)
+}

@@ -37,7 +37,7 @@ func (r *run) collect(ctx context.Context, t *task) (err, lasting error) {
 	}
 	r.config.Progress.Started(p.Target, len(gaps))
 	c := collection{run: r, task: t}
-	if c.totals, err = r.totals(ctx, p, translate.DateRange{Start: gaps[0].day, End: gaps[len(gaps)-1].day}); err != nil {
+	if c.totals, err = r.totals(ctx, p, gaps[0].day); err != nil {
 		return err, lasting
 	}
 	err = c.archiveDays(ctx, gaps)
@@ -139,14 +139,13 @@ type totals struct {
 	lost      translate.Date                       // the last day lost at the start of its window; 0: none
 }
 
-// totals queries the days of a range with one call, plus the days that show what is not published yet and what is lost.
-func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange) (totals, error) {
-	if latest := translate.LatestDays(r.anchor); dates.End >= latest.Start {
-		dates = translate.DateRange{Start: min(dates.Start, latest.Start), End: latest.End}
-	}
+// totals queries the days from first to the anchor with one call, plus the days that show what is not published yet and what is lost.
+func (r *run) totals(ctx context.Context, p Property, first translate.Date) (totals, error) {
+	dates := translate.LatestDays(r.anchor)
+	dates.Start = min(dates.Start, first)
 	live := translate.NewWindow(r.anchor, p.RetentionMonths).Live()
-	if earliest := translate.EarliestDays(live); dates.Start <= earliest.Start+translate.LongestLag {
-		dates = translate.DateRange{Start: earliest.Start, End: max(dates.End, earliest.End)}
+	if first <= live.Start+translate.LongestLag {
+		dates.Start = live.Start
 	}
 	rows, err := r.query(ctx, p, translate.SeriesQuery(p.Site, dates, nil))
 	if err != nil {
