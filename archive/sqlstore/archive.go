@@ -34,11 +34,7 @@ const selectArchiveState = "SELECT property_id, first_day, last_day, gaps, colle
 // ArchiveState returns the state of a property's archive; only PropertyID is set if it was never collected.
 func (s *Store) ArchiveState(ctx context.Context, propertyID string) (_ ArchiveState, err error) {
 	defer wrap(&err, "read the state of the archive of property %s", propertyID)
-	return readArchiveState(ctx, s.overview, propertyID)
-}
-
-func readArchiveState(ctx context.Context, q querier, propertyID string) (ArchiveState, error) {
-	a, err := one(ctx, q, scanArchiveState, selectArchiveState, propertyID)
+	a, err := one(ctx, s.overview, scanArchiveState, selectArchiveState, propertyID)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -51,11 +47,8 @@ func readArchiveState(ctx context.Context, q querier, propertyID string) (Archiv
 func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) (err error) {
 	defer wrap(&err, "save the state of the archive of property %s", a.PropertyID)
 	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		before, err := readArchiveState(ctx, tx, a.PropertyID)
-		if err != nil {
-			return err
-		}
-		if err := writeArchiveState(ctx, tx, a); err != nil || isSameDay(before.First, a.First) && isSameDay(before.Last, a.Last) {
+		changed, err := writeArchiveState(ctx, tx, a)
+		if err != nil || !changed {
 			return err
 		}
 		return nextEdition(ctx, tx)
@@ -73,22 +66,27 @@ func (s *Store) RecordArchiveChange(ctx context.Context, a ArchiveState, action 
 		}
 		c := p.change(action)
 		maps.Copy(c.details, about)
-		return c, writeArchiveState(ctx, tx, a)
+		_, err = writeArchiveState(ctx, tx, a)
+		return c, err
 	})
 }
 
-func writeArchiveState(ctx context.Context, tx *sql.Tx, a ArchiveState) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO archive_states"+
-		" (property_id, first_day, last_day, gaps, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"+
-		" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
-		" gaps = excluded.gaps, collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
-		" note = excluded.note",
-		a.PropertyID, a.First, a.Last, gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
-		a.Failures, cleanNote(a.Note))
+// writeArchiveState reports whether the range of archived days has changed. The first statement locks the row, so that the second one
+// compares with what another process has saved meanwhile.
+func writeArchiveState(ctx context.Context, tx *sql.Tx, a ArchiveState) (changed bool, err error) {
+	_, err = tx.ExecContext(ctx, "INSERT INTO archive_states (property_id, gaps, collected_at, rests_until, failures, note)"+
+		" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (property_id) DO UPDATE SET gaps = excluded.gaps,"+
+		" collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures, note = excluded.note",
+		a.PropertyID, gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil), a.Failures, cleanNote(a.Note))
 	if isForeignKeyViolation(err) {
-		return &NotFoundError{"property", a.PropertyID}
+		return false, &NotFoundError{"property", a.PropertyID}
 	}
-	return err
+	if err != nil {
+		return false, err
+	}
+	rows, err := affected(ctx, tx, "UPDATE archive_states SET first_day = $1, last_day = $2 WHERE property_id = $3"+
+		" AND (first_day IS DISTINCT FROM $1 OR last_day IS DISTINCT FROM $2)", a.First, a.Last, a.PropertyID)
+	return rows > 0, err
 }
 
 // NewestArchivedDay returns the last archived day of all properties; nil if nothing is archived.
@@ -96,8 +94,6 @@ func (s *Store) NewestArchivedDay(ctx context.Context) (_ *translate.Date, err e
 	defer wrap(&err, "read the newest archived day")
 	return one(ctx, s.overview, scalar[*translate.Date], "SELECT max(last_day) FROM archive_states")
 }
-
-func isSameDay(a, b *translate.Date) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // An ArchivableProperty is a property with its account's plan and the state of its archive.
 type ArchivableProperty struct {

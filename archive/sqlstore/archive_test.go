@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -130,6 +131,41 @@ func testArchiveState(t *testing.T, f *fixture) {
 	equal(t, value(f.Edition(f.ctx))(t), edition) // the days are the same
 	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "unknown"}); !errors.As(err, new(*NotFoundError)) {
 		t.Error("the state of a property that does not exist is kept")
+	}
+}
+
+// If two processes save a state at the same time, the edition advances with every change of the days.
+func testArchiveStateRace(t *testing.T, f *fixture) {
+	f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	until := func(last translate.Date) ArchiveState {
+		first := translate.NewDate(2025, 7, 20)
+		return ArchiveState{PropertyID: site.ID, First: &first, Last: &last}
+	}
+	day := translate.NewDate(2026, 11, 19)
+	wantNil(t, f.SaveArchiveState(f.ctx, until(day)))
+	edition := value(f.Edition(f.ctx))(t)
+	saved := make(chan error)
+	wantNil(t, f.open(nil).transact(f.ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := writeArchiveState(ctx, tx, until(day+1))
+		go func() { saved <- f.SaveArchiveState(f.ctx, until(day)) }()
+		f.waitForBlocked(t)
+		return errors.Join(err, nextEdition(ctx, tx))
+	}))
+	wantNil(t, <-saved)
+	equal(t, value(f.ArchiveState(f.ctx, site.ID))(t), until(day))
+	equal(t, value(f.Edition(f.ctx))(t), edition+2)
+}
+
+// waitForBlocked waits until a query waits for a lock. On SQLite, a change waits before its first query.
+func (f *fixture) waitForBlocked(t *testing.T) {
+	t.Helper()
+	if f.dialect != postgresDialect {
+		return
+	}
+	for value(one(f.ctx, f.pools.check, scalar[int], "SELECT count(*) FROM pg_stat_activity"+
+		" WHERE datname = current_database() AND wait_event_type = 'Lock'"))(t) == 0 {
+		continue
 	}
 }
 
