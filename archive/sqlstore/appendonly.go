@@ -22,10 +22,11 @@ func (d dialect) appendOnly() *goose.Migration {
 	return goose.NewGoMigration(appendOnlyVersion, &goose.GoFunc{RunTx: runAll(up)}, &goose.GoFunc{RunTx: runAll(down)})
 }
 
-// nowMillis is the database's clock in Unix milliseconds, as an expression. It is constant within a statement.
+// nowMillis is the database's clock in whole Unix milliseconds, as an expression. It is constant within a statement. PostgreSQL would use no
+// index to compare a BIGINT with its fractions.
 func (d dialect) nowMillis() string {
 	if d == postgresDialect {
-		return postgresMillis
+		return "CAST(floor(" + postgresMillis + ") AS BIGINT)"
 	}
 	return sqliteMillis
 }

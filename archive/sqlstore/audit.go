@@ -58,8 +58,12 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
 // trigger would refuse, and the change would fail.
 func (s *Store) removeOldEntries(ctx context.Context, tx *sql.Tx) (err error) {
 	defer wrap(&err, "remove old entries of the audit log")
-	_, err = tx.ExecContext(ctx, "DELETE FROM audit_log WHERE keep_until <= "+s.dialect.nowMillis())
+	_, err = tx.ExecContext(ctx, s.dialect.deleteOldEntries())
 	return err
+}
+
+func (d dialect) deleteOldEntries() string {
+	return "DELETE FROM audit_log WHERE keep_until <= " + d.nowMillis()
 }
 
 // AuditFilter selects entries of the audit log.

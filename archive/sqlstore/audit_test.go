@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -109,6 +111,27 @@ func testAuditRetention(t *testing.T, f *fixture) {
 	entries := value(f.AuditLog(f.ctx, AuditFilter{Limit: 10}))(t)
 	if len(entries) != 1 || !strings.Contains(string(entries[0].Details), "new") {
 		t.Errorf("after the retention there are %d entries: %v", len(entries), entries)
+	}
+}
+
+// Every change looks for old entries, so it must not read the whole log.
+func testAuditRetentionPlan(t *testing.T, f *fixture) {
+	var entries [][]any
+	for _, id := range numbered("entry %d", 2000) {
+		entries = append(entries, []any{id, 1, "", "old", "", "", "{}", f.time.Add(DefaultAuditRetention).UnixMilli()})
+	}
+	wantNil(t, f.transact(f.ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return eachBatch(entries, func(values string, args []any) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO audit_log (id, at, actor, action, subject, account_id, details, keep_until)"+
+				" VALUES "+values, args...)
+			return err
+		})
+	}))
+	value(f.changes.ExecContext(f.ctx, "ANALYZE audit_log"))(t)
+	for _, plan := range f.plans(f.dialect.deleteOldEntries()) {
+		if !strings.Contains(plan, "audit_log_keep_until") {
+			t.Errorf("old entries are found without their index:\n%s", plan)
+		}
 	}
 }
 

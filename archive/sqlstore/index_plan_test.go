@@ -25,6 +25,9 @@ func (f *fixture) plans(query string, args ...any) (plans []string) {
 		return []string{strings.Join(steps, "\n")}
 	}
 	steps := value(all(f.ctx, f.changes, scalar[string], "EXPLAIN "+query, args...))(f.t)
+	if len(args) == 0 { // there is one plan
+		return []string{strings.Join(steps, "\n")}
+	}
 	conn := value(f.pools.jobs.Conn(f.ctx))(f.t)
 	generic := fmt.Sprintf("SET plan_cache_mode = force_generic_plan; PREPARE it AS %s; EXPLAIN EXECUTE it (%s); DEALLOCATE it;"+
 		" RESET plan_cache_mode", query, strings.TrimPrefix(strings.Repeat(", NULL", len(args)), ", "))

@@ -93,6 +93,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"the audit log is read in pages", testAuditPages},
 		{"the audit log is append-only", testAuditAppendOnly},
 		{"the audit log keeps entries for their retention", testAuditRetention},
+		{"old entries of the audit log are found by an index", testAuditRetentionPlan},
 		{"old entries of the audit log are removed by concurrent changes", testAuditRetentionRace},
 		{"a change touches only what it is about", testSubjects},
 		{"a removed property takes its data along", testRemoveProperty},
