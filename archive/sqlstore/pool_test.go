@@ -58,7 +58,7 @@ func testOtherProcesses(t *testing.T, server *pgtest.Server) {
 	for _, database := range databases {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			f, other := newFixture(t, database), newFixture(t, database+"&application_name=ours")
+			f, other := newFixture(t, database+"&application_name=z%C3%BCrich"), newFixture(t, database+"&application_name=ours")
 			var ended atomic.Bool
 			var work sync.WaitGroup
 			work.Go(func() {

@@ -40,7 +40,16 @@ func sessionName(parameters map[string]string) string {
 	if wanted := parameters[applicationName]; wanted != "" {
 		name += ", " + wanted
 	}
+	name = strings.Map(asciiOnly, name)
 	return name[:min(len(name), longestSessionName)]
+}
+
+// asciiOnly replaces what PostgreSQL would replace in the name of a session, so that a store recognizes its own.
+func asciiOnly(r rune) rune {
+	if r < ' ' || r > '~' {
+		return '?'
+	}
+	return r
 }
 
 // OtherProcesses returns other processes of sara that use a PostgreSQL database, such as "process 4711 on web-1", and none for SQLite: see
