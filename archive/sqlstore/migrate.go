@@ -54,7 +54,11 @@ func (s *Store) migrate(ctx context.Context) (applied int, err error) {
 		}
 		defer unlock()
 	}
-	return s.apply(ctx, provider)
+	if applied, err = s.apply(ctx, provider); err != nil {
+		return applied, err
+	}
+	current, known, err = s.SchemaVersion(ctx) // a newer program may have migrated meanwhile
+	return applied, errors.Join(err, newerSchema(current, known))
 }
 
 // lockMigration waits until no other process is migrating the schema. The lock keeps one connection until unlock is called.

@@ -29,6 +29,7 @@ func TestPools(t *testing.T) {
 	t.Run("a process that uses the database is named", func(t *testing.T) { testOtherProcesses(t, server) })
 	t.Run("a wait for the lock of a migration is interrupted", func(t *testing.T) { testInterruptedMigration(t, server) })
 	t.Run("a long wait for the lock of a migration is announced", func(t *testing.T) { testAnnouncedMigration(t, server) })
+	t.Run("the schema of a newer program is refused after a wait", func(t *testing.T) { testNewerMigration(t, server) })
 	t.Run("a restart of the server fails no read", func(t *testing.T) { testLostConnections(t, server) })
 	t.Run("a lost reply to a commit advances the generation", func(t *testing.T) { testLostCommit(t, server) })
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
@@ -264,6 +265,24 @@ func testAnnouncedMigration(t *testing.T, server *pgtest.Server) {
 	unlock()
 	equal(t, announced, []time.Time{time.Time{}.Add(migrationNotice / 2).Add(migrationNotice)})
 	wantNil(t, errors.Join(s.Close(), other.Close()))
+}
+
+// The schema may become that of a newer program while Migrate waits for the lock.
+func testNewerMigration(t *testing.T, server *pgtest.Server) {
+	f := newFixture(t, server.NewDatabase(t))
+	provider := value(f.migrator())(t)
+	latest := value(provider.GetDBVersion(t.Context()))(t)
+	value(provider.Down(t.Context()))(t)
+	migrateByNewer := sync.OnceFunc(func() {
+		value(provider.Up(t.Context()))(t)
+		value(affected(t.Context(), f.changes, "INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)", latest+1, true))(t)
+	})
+	s := value(Open(t.Context(), Config{URL: f.url, Now: func() time.Time {
+		migrateByNewer() // when it begins to wait
+		return f.time
+	}}))(t)
+	_, err := s.Migrate(t.Context())
+	equal(t, *refusal[*SchemaError](t, errors.Join(err, s.Close())), SchemaError{latest + 1, latest})
 }
 
 // When PostgreSQL restarts, all connections are lost, also those that were used a moment ago. The server looks as if it had restarted here: it
