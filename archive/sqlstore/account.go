@@ -63,7 +63,7 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 		if err != nil {
 			return change{}, err
 		}
-		changed, err = one(ctx, tx, scanAccount,
+		changed, err = find(ctx, tx, scanAccount, &NotFoundError{"account", account},
 			"UPDATE accounts SET plan = $1, until_day = $2 WHERE id = $3 RETURNING "+accountColumns,
 			plan, until, a.ID)
 		return changed.change("account.plan"), err

@@ -148,7 +148,7 @@ func isUniqueViolation(err error) bool {
 }
 
 // isCollision reports whether a transaction failed because of a concurrent one, so that it may succeed when repeated: the two were in a
-// deadlock, or the other one added a row that refers to a deleted one.
+// deadlock, or one added a row that refers to a row that the other one deleted.
 func isCollision(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pg.Code == "40P01" || isForeignKeyViolation(pg))

@@ -70,8 +70,8 @@ func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discover
 	}
 	return transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
 		// Updating the revision first locks the row, which serializes discovery and publication for a property.
-		number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, discovered_at = $1,"+
-			" source = $2, urls = $3, capped = $4 WHERE property_id = $5 RETURNING number",
+		number, err := find(ctx, tx, scalar[int32], &NotFoundError{"property", propertyID},
+			"UPDATE index_states SET revision = revision + 1, discovered_at = $1, source = $2, urls = $3, capped = $4 WHERE property_id = $5 RETURNING number",
 			d.At.UnixMilli(), d.Source, len(d.URLs), d.Capped, propertyID)
 		if err != nil {
 			return err

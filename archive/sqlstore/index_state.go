@@ -62,10 +62,13 @@ func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) (err error) {
 		" WHERE property_id = $5", optionalMillis(i.InspectedAt), optionalMillis(i.CooldownUntil), i.Failures, cleanNote(i.Note), i.PropertyID)
 }
 
-// openIndex assigns a number to a property that has none.
+// openIndex assigns a number to a property that has none. The error of a property that was removed is a NotFoundError.
 func (s *Store) openIndex(ctx context.Context, propertyID string) error {
 	_, err := s.number(ctx, "SELECT number FROM index_states WHERE property_id = $1", "INSERT INTO index_states"+
 		" (property_id, number) VALUES ($1, (SELECT coalesce(max(number), 0) + 1 FROM index_states)) ON CONFLICT DO NOTHING", propertyID)
+	if isForeignKeyViolation(err) {
+		return &NotFoundError{"property", propertyID}
+	}
 	return err
 }
 

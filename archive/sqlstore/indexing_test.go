@@ -86,9 +86,10 @@ func testIndexState(t *testing.T, f *fixture) {
 		"a run":       f.SaveIndexRun(f.ctx, IndexState{PropertyID: "unknown"}),
 		"a discovery": f.SaveDiscovery(f.ctx, "unknown", Discovery{At: at}),
 		"a day":       f.SaveIndexDay(f.ctx, "unknown", IndexDay{}),
+		"inspections": second(f.PublishInspections(f.ctx, "unknown", indexDay, at)),
 	} {
-		if err == nil {
-			t.Errorf("%s of a property that does not exist is kept", what)
+		if !errors.As(err, new(*NotFoundError)) {
+			t.Errorf("%s of a property that does not exist: %v", what, err)
 		}
 	}
 }

@@ -106,8 +106,8 @@ func (s *Store) PublishInspections(ctx context.Context, propertyID string, day t
 		return 0, err
 	}
 	err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
-		number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, refreshed_at = $1"+
-			" WHERE property_id = $2 RETURNING number", at.UnixMilli(), propertyID)
+		number, err := find(ctx, tx, scalar[int32], &NotFoundError{"property", propertyID},
+			"UPDATE index_states SET revision = revision + 1, refreshed_at = $1 WHERE property_id = $2 RETURNING number", at.UnixMilli(), propertyID)
 		if err != nil {
 			return err
 		}

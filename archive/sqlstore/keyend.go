@@ -64,6 +64,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 			return change{}, err
 		}
 		now := s.clock()
+		revoked = nil
 		ids, err := all(ctx, tx, scalar[string],
 			"SELECT id FROM api_keys WHERE person_id = $1 AND (revoked_at IS NULL OR revoked_at > $2) ORDER BY id",
 			p.ID, now.UnixMilli())

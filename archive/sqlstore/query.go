@@ -109,8 +109,18 @@ func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.
 	return s.writeWithin(ctx, writeLimit, do)
 }
 
-// writeWithin is write with another timeout.
-func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
+// writeWithin is write with another timeout, which each attempt has: after a collision with another transaction, do is called again.
+func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) (change, error)) (err error) {
+	const attempts = 3
+	for range attempts {
+		if err = s.writeOnce(ctx, limit, do); !isCollision(err) {
+			break
+		}
+	}
+	return err
+}
+
+func (s *Store) writeOnce(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
 	done := false
 	err := transactWithin(ctx, s.changes, limit, nil, func(ctx context.Context, tx *sql.Tx) error {
 		c, err := do(ctx, tx)

@@ -38,17 +38,6 @@ func (s *Store) PlanRemoval(ctx context.Context, kind, reference string) (*Remov
 // no longer exist. The archived history of removed properties remains until it is deleted; see RemovedProperties.
 func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
 	defer wrap(&err, "remove %s %q", kind, reference)
-	const attempts = 3
-	for range attempts {
-		r, err = s.remove(ctx, kind, reference)
-		if !isCollision(err) {
-			break
-		}
-	}
-	return r, err
-}
-
-func (s *Store) remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
 	err = s.writeWithin(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		if err := lockRemoved(ctx, tx, kind, reference); err != nil {
 			return change{}, err

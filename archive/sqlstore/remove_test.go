@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -201,6 +202,33 @@ func testRemoveWhileInspecting(t *testing.T, f *fixture) {
 		inspectors.Wait()
 		wantNil(t, err)
 		equal(t, value(one(f.ctx, f.overview, scalar[int], "SELECT count(*) FROM staged_inspections"))(t), 0)
+	}
+}
+
+// A change that waits for a removal finds that what it is about no longer exists.
+func testChangeWhileRemoving(t *testing.T, f *fixture) {
+	f.acme()
+	other := f.open(nil)
+	for what, change := range map[string]func(property string) error{
+		"an annotation": func(property string) error {
+			return second(f.AddAnnotation(f.ctx, property, Annotation{Title: "launch"}))
+		},
+		"a discovery": func(property string) error { return f.SaveDiscovery(f.ctx, property, Discovery{At: f.time}) },
+		"inspections": func(property string) error { return second(f.PublishInspections(f.ctx, property, indexDay, f.time)) },
+		"a run":       func(property string) error { return f.SaveIndexRun(f.ctx, IndexState{PropertyID: property}) },
+		"a state":     func(property string) error { return f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: property}) },
+	} {
+		site := f.property("google", "sc-domain:example.com")
+		ended := make(chan error)
+		wantNil(t, other.transact(f.ctx, func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "DELETE FROM properties WHERE id = $1", site.ID)
+			go func() { ended <- change(site.ID) }()
+			f.waitForBlocked(t)
+			return err
+		}))
+		if err := <-ended; !errors.As(err, new(*NotFoundError)) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
