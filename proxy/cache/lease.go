@@ -119,6 +119,7 @@ func (s *sharedStore) publish(l *lookup, o *outcome) {
 	}
 	if o.err == nil && o.status == Filled {
 		done.Value = s.codec.encode(o.entry)
+		done.Age = max(0, s.now().Sub(o.entry.filled))
 	}
 	s.try(context.Background(), s.limits.background, func(ctx context.Context) error { return s.rows.Publish(ctx, &done) })
 	// A waiter in this process does not depend on the subscription.

@@ -81,6 +81,7 @@ func TestReplicas(t *testing.T) {
 			"coalesce fills": coalesceFills, "share a failure": shareFailure,
 			"retry after an unshared error": retryAfterUnsharedError,
 			"share rows":                    shareRows,
+			"share the newest rows":         shareNewestRows,
 		} {
 			t.Run(name, func(t *testing.T) { test(t, client) })
 		}
@@ -457,5 +458,41 @@ func awaitExpecting(t *testing.T, r *replica, redisKey string) {
 		if time.Now().After(deadline) {
 			t.Fatal("the replica does not wait for an event")
 		}
+	}
+}
+
+// A fill that ends after a newer one leaves the newer rows in Redis, whether they pass through a script or are too long for it.
+func shareNewestRows(t *testing.T, client func() redisconn.Client) {
+	for name, longest := range map[string]int{"short": 3, "long": translate.WideSample - 1} {
+		t.Run(name, func(t *testing.T) {
+			clock, property := newClock(), t.Name()+newToken()
+			first, second, third := newReplica(t, client(), clock), newReplica(t, client(), clock), newReplica(t, client(), clock)
+			older, newer := rowsOf(t, longest), rowsOf(t, longest-1)
+			slow := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+				clock.advance(10 * time.Second)
+				refresh := answering(newer).request(property, wide("a"))
+				refresh.Bypass = true
+				second.do(t, refresh, Filled)
+				second.settle()
+				clock.advance(10 * time.Second)
+				return older, nil
+			}}
+			first.do(t, slow.request(property, wide("a")), Filled)
+			first.settle()
+			wantShared := func(r *replica, rows *translate.Rows) {
+				t.Helper()
+				if found := r.do(t, failing(errUpstream).request(property, wide("a")), HitShared); found.Entry.Rows().Len() != rows.Len() {
+					t.Errorf("Redis has %d rows, want the %d of the fill that began last", found.Entry.Rows().Len(), rows.Len())
+				}
+			}
+			wantShared(third, newer)
+
+			clock.advance(time.Minute)
+			refresh := answering(older).request(property, wide("a"))
+			refresh.Bypass = true
+			first.do(t, refresh, Filled)
+			first.settle()
+			wantShared(newReplica(t, client(), clock), older)
+		})
 	}
 }

@@ -161,7 +161,7 @@ func (s *Store) shrink(ctx context.Context, seen servers, held int64) error {
 		if held <= bound {
 			break
 		}
-		result, err := s.indexed(s.trim.Run(ctx, s.config.Rows, indexKeys(), s.arguments("", 0, "")...))
+		result, err := s.indexed(s.trim.Run(ctx, s.config.Rows, indexKeys(), s.arguments("", 0, "", 0)...))
 		if err == nil {
 			err = s.unlink(ctx, s.config.Rows, result.evicted)
 		}

@@ -3,10 +3,11 @@
 //
 // # Bounds
 //
-// An index in Redis records the size of every row, in the order of writing, and the sums in total and for each account. Each write
-// adds its row to the index. It then evicts the account's oldest rows beyond a quarter of the bound (Config.Bytes), and the oldest of
-// all rows beyond the bound itself. One Lua script maintains the index. On a single server, the script also writes the row, releases
-// the lease and publishes the event. In a cluster, the index is in one slot and the rows are in many, so it takes another round trip.
+// An index in Redis records the size of every row, in the order in which their fills began, and the sums in total and for each account.
+// Each write adds its row to the index, unless that has a newer copy of it: fills may end in another order than they began. It then
+// evicts the account's oldest rows beyond a quarter of the bound (Config.Bytes), and the oldest of all rows beyond the bound itself.
+// One Lua script maintains the index. On a single server, the script also writes the row, releases the lease and publishes the event.
+// In a cluster, the index is in one slot and the rows are in many, so it takes another round trip.
 //
 // # Load shedding
 //
@@ -27,6 +28,7 @@ package redisrows
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -139,21 +141,26 @@ func weigh(value []byte) int64 {
 
 // Outcome is the result of a fill.
 type Outcome struct {
-	Key     string // of the row
-	Account string // whose share of the bound the row counts against
-	Value   []byte // the row; nil: there is nothing to write
+	Key     string        // of the row
+	Account string        // whose share of the bound the row counts against
+	Value   []byte        // the row; nil: there is nothing to write
+	Age     time.Duration // of the row, since its fill began; at least 0
 
 	Lease, Token string // the lease to release, and the token with which this replica took it; an empty token: none
 	Channel      string
-	Event        []byte // published if the row is in Redis, or if there is none to write
+	Event        []byte // published if the row or a newer copy is in Redis, or if there is none to write
 	Refused      []byte // published instead if the row has no place within the bounds
 }
 
 // inScript is the largest row in bytes that passes through a script: Lua copies it twice, which costs less than a command of its own.
 const inScript = 64 << 10
 
+// handover is how long a large row lasts under the name from which the script takes it.
+const handover = time.Minute
+
 // Publish writes the row of a fill, releases the lease and publishes the event, in this order: in one command, or in two round trips
-// if there is a row and Redis is a cluster. A large row takes one more command. A row that has no place within the bounds is left out.
+// if there is a row and Redis is a cluster. A large row takes one more command. A row that has no place within the bounds is left out, and
+// so is one of which Redis has a newer copy; in a cluster, two that are written at the same time may replace each other all the same.
 func (s *Store) Publish(ctx context.Context, o *Outcome) error {
 	if o.Value == nil {
 		return s.release(ctx, o, o.Event)
@@ -172,33 +179,40 @@ func (s *Store) Publish(ctx context.Context, o *Outcome) error {
 	if s.cluster {
 		publish = s.publishInCluster
 	}
-	fits, err := publish(ctx, o, weight)
+	result, err := publish(ctx, o, weight)
 	switch {
 	case redisconn.IsFull(err):
 		return errors.Join(err, s.release(ctx, o, o.Refused))
-	case err == nil && !fits:
+	case err == nil && result.verdict == refused:
 		s.metrics.refused.Inc()
 	}
 	return err
 }
 
-// publishOnServer writes the row, makes room for it and does the rest in one script. A large row is written just before, in the same
-// round trip.
-func (s *Store) publishOnServer(ctx context.Context, o *Outcome, weight int64) (fits bool, err error) {
-	keys, arguments := append(indexKeys(), o.Lease), append(s.arguments(o.Key, weight, o.Account), o.Token, o.Channel, o.Event, o.Refused)
+// publishOnServer writes the row, makes room for it and does the rest in one script. A large row is written under another name just before,
+// in the same round trip.
+func (s *Store) publishOnServer(ctx context.Context, o *Outcome, weight int64) (indexReply, error) {
+	keys := append(indexKeys(), o.Lease)
+	arguments := append(s.arguments(o.Key, weight, o.Account, o.Age), o.Token, o.Channel, o.Event, o.Refused, s.expiry(o).Milliseconds())
 	if len(o.Value) <= inScript {
-		result, err := s.indexed(s.publish.Run(ctx, s.config.Rows, keys, append(arguments, o.Value)...))
-		return result.fits, err
+		return s.indexed(s.publish.Run(ctx, s.config.Rows, keys, append(arguments, o.Value)...))
 	}
+	written := o.Key + ":" + rand.Text()
+	keys = append(keys, written)
 	pipe := s.config.Rows.Pipeline()
-	written := pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
+	set := pipe.Set(ctx, written, o.Value, handover)
 	reply := s.publish.EvalSha(ctx, pipe, keys, arguments...)
 	redisconn.Exec(ctx, pipe)
 	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 		reply = s.publish.Eval(ctx, s.config.Rows, keys, arguments...)
 	}
 	result, err := s.indexed(reply)
-	return result.fits, cmp.Or(written.Err(), err)
+	return result, cmp.Or(set.Err(), err)
+}
+
+// expiry returns the time after which a row expires.
+func (s *Store) expiry(o *Outcome) time.Duration {
+	return max(time.Millisecond, s.config.Lifetime-o.Age)
 }
 
 func (s *Store) release(ctx context.Context, o *Outcome, event []byte) error {
@@ -207,10 +221,10 @@ func (s *Store) release(ctx context.Context, o *Outcome, event []byte) error {
 
 // publishInCluster takes the row into the index first, so that the rows are never beyond their bounds for longer than that
 // round trip. What an interruption leaves behind expires.
-func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) (fits bool, err error) {
-	result, err := s.indexed(s.trim.Run(ctx, s.config.Rows, indexKeys(), s.arguments(o.Key, weight, o.Account)...))
+func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) (indexReply, error) {
+	result, err := s.indexed(s.trim.Run(ctx, s.config.Rows, indexKeys(), s.arguments(o.Key, weight, o.Account, o.Age)...))
 	if err != nil {
-		return false, err
+		return result, err
 	}
 	pipe := s.config.Rows.Pipeline()
 	for _, evicted := range result.evicted {
@@ -218,26 +232,34 @@ func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) 
 	}
 	keys, arguments := []string{o.Lease}, []any{o.Token, o.Channel, o.Event}
 	switch {
-	case !result.fits:
+	case result.verdict == refused:
 		arguments[2] = o.Refused
+	case result.verdict == outdated:
 	case len(o.Value) <= inScript:
-		keys, arguments = append(keys, o.Key), append(arguments, s.config.Lifetime.Milliseconds(), o.Value)
+		keys, arguments = append(keys, o.Key), append(arguments, s.expiry(o).Milliseconds(), o.Value)
 	default:
-		pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
+		pipe.Set(ctx, o.Key, o.Value, s.expiry(o))
 	}
 	pipe.Eval(ctx, releaseLua, keys, arguments...)
 	_, err = pipe.Exec(ctx)
-	return result.fits, err
+	return result, err
 }
 
-func (s *Store) arguments(key string, weight int64, account string) []any {
+func (s *Store) arguments(key string, weight int64, account string, age time.Duration) []any {
 	all, share := s.bounds()
-	return []any{all, share, s.config.Lifetime.Milliseconds(), key, weight, account}
+	return []any{all, share, s.config.Lifetime.Milliseconds(), key, weight, account, age.Microseconds()}
 }
+
+// What becomes of a row.
+const (
+	refused  = 0 // it has no place within the bounds
+	taken    = 1 // into the index
+	outdated = 2 // a newer copy stays
+)
 
 // indexReply is a reply of a script that begins with index.lua.
 type indexReply struct {
-	fits    bool
+	verdict int64
 	bytes   int64 // of all rows
 	evicted []string
 	count   int64 // of the evicted rows
@@ -255,7 +277,7 @@ func (s *Store) indexed(cmd *redis.Cmd) (indexReply, error) {
 			numbers[i], _ = reply[i].(int64)
 		}
 	}
-	result := indexReply{fits: numbers[0] == 1, bytes: numbers[1], count: numbers[2] + numbers[3]}
+	result := indexReply{verdict: numbers[0], bytes: numbers[1], count: numbers[2] + numbers[3]}
 	for _, key := range reply[min(len(numbers), len(reply)):] {
 		if key, ok := key.(string); ok {
 			result.evicted = append(result.evicted, key)

@@ -1,10 +1,10 @@
--- The index of the rows in Redis, which bounds them in bytes: in total, and for each account. It takes one row in, or only trims,
--- and takes out the rows that have expired and the oldest ones beyond the bounds.
--- KEYS[1]  the order: all rows by when they were written; with :ACCOUNT appended, those of an account
+-- The index of the rows in Redis, which bounds them in bytes: in total, and for each account. It takes one row in, unless it has a newer
+-- copy of it, or only trims, and takes out the rows that have expired and the oldest ones beyond the bounds.
+-- KEYS[1]  the order: all rows by when their fills began; with :ACCOUNT appended, those of an account
 -- KEYS[2]  the rows: the bytes and the account of each
 -- KEYS[3]  the sums: the bytes of all rows (all), and of each account (of:ACCOUNT)
 -- ARGV     the bound of all rows, and that of an account; the milliseconds after which a row expires; the key of the row to take
---          in, empty to trim only; its bytes; its account
+--          in, empty to trim only; its bytes; its account; the microseconds since its fill began
 -- An index of which a part is lost, or damaged, starts again, empty: the rows that it had expire. A script whose first write is refused
 -- because the memory is full does nothing to a sound index; a trim never is, since it begins with a deletion.
 local call, match = redis.call, string.match
@@ -13,6 +13,7 @@ local most, share, lifetime = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 local key, weight, account = ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+local filled = now - tonumber(ARGV[7])
 local evicted, left = {}, 128 -- bounds the work of one call; what remains is for the next
 
 local ownOrder, ownSum = order .. ':' .. account, 'of:' .. account
@@ -71,6 +72,10 @@ local function evict(set, sum, bound)
 end
 
 if not isSound() then call('DEL', order, rows, sums, ownOrder) end
+-- Fills may end in another order than they began. A date that is yet to come says nothing: the clock was set back.
+local present = number(redis.pcall('ZSCORE', order, key))
+local outdated = present and present > filled and present <= now
+if outdated then key, weight = '', 0 end
 if key ~= '' then call('HINCRBY', sums, 'all', 0) end
 for _, row in ipairs(call('ZRANGEBYSCORE', order, '-inf', now - lifetime * 1000, 'LIMIT', 0, left)) do forget(row) end
 -- A row from the future would never expire, nor be the oldest.
@@ -84,8 +89,8 @@ local ofAll = evict(order, 'all', most - weight)
 if key ~= '' then
   fits = (held(ownSum) or 0) + weight <= share and (held('all') or 0) + weight <= most
   if fits then
-    call('ZADD', order, now, key)
-    call('ZADD', ownOrder, now, key)
+    call('ZADD', order, filled, key)
+    call('ZADD', ownOrder, filled, key)
     call('HSET', rows, key, weight .. ' ' .. account)
     call('HINCRBY', sums, 'all', weight)
     call('HINCRBY', sums, ownSum, weight)
@@ -94,4 +99,4 @@ if key ~= '' then
     evicted[#evicted + 1] = key -- an older copy
   end
 end
-local result = {fits and 1 or 0, held('all') or 0, ofAccount, ofAll}
+local result = {outdated and 2 or fits and 1 or 0, held('all') or 0, ofAccount, ofAll}

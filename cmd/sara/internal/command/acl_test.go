@@ -187,6 +187,10 @@ func useCaches(t *testing.T, client redisconn.Client) {
 	request.Fill = func(context.Context) (*translate.Rows, error) {
 		return translate.ReadRows(strings.NewReader(`{"rows":[{"keys":["shoes"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}]}`), translate.ByQuery)
 	}
+	if err := rows.Publish(t.Context(), &redisrows.Outcome{Key: "sara:c:{p}:large", Account: "account", Value: make([]byte, 1<<20),
+		Lease: "sara:c:{p}:large:lease", Channel: "sara:c:notices"}); err != nil {
+		t.Error(err)
+	}
 	for firstRows, want := range []cache.Status{cache.Filled, cache.HitShared} {
 		request.FirstRows = firstRows // all, and then a page
 		c, err := cache.New(config)
