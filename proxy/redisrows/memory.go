@@ -128,7 +128,7 @@ func (s *Store) makeRoom(ctx context.Context, seen *servers) error {
 		if err := s.shrink(ctx, *seen, held); err != nil {
 			return err
 		}
-		if room, _ := headroom(seen.rows); room >= 0 || held == 0 {
+		if held == 0 || !isFull(seen.rows) {
 			break
 		}
 	}
@@ -226,6 +226,12 @@ func headroom(servers []redisinfo.Server) (room int64, limited bool) {
 		}
 	}
 	return room, limited
+}
+
+// isFull reports whether one of the servers is full.
+func isFull(servers []redisinfo.Server) bool {
+	room, limited := headroom(servers)
+	return limited && room < 0
 }
 
 // unlink deletes rows. Those of a cluster are on several servers.

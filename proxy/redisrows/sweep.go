@@ -30,11 +30,12 @@ func (s *Store) sweepIfFull(ctx context.Context, seen servers) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	var err error
-	if room, limited := headroom(seen.rows); limited && room < 0 && s.bound.Load() == 0 {
+	empty := s.bound.Load() == 0 // so the index has no rows
+	if empty && isFull(seen.rows) {
 		s.nextSweep = now.Add(sweepInterval)
 		err = s.sweep(ctx, s.config.Rows)
 	}
-	if room, limited := headroom(seen.counters); err == nil && s.Separate() && limited && room < 0 {
+	if err == nil && s.Separate() && (empty || !s.together(seen)) && isFull(seen.counters) {
 		s.nextSweep = now.Add(sweepInterval)
 		err = s.sweep(ctx, s.config.Counters)
 	}

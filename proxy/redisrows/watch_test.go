@@ -49,6 +49,28 @@ func TestWatchDeletesRowsOutsideOfIndex(t *testing.T) {
 	}
 }
 
+// Two URLs of one server are one server: once the oldest rows have made room, the others stay.
+func TestLookKeepsRowsOfAServerWithTwoAddresses(t *testing.T) {
+	server := redistest.Single(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction")
+	client := server.Client()
+	s, _ := newStore(t, Config{Rows: client, Counters: server.Client()})
+	for n := range 60 {
+		s.put(t, fmt.Sprint("account ", n%8), rowKey(n), 100<<10)
+	}
+	for n := 0; usedPercent(t, client) <= fullPercent; n += 100 {
+		fill(t, client, n, n+100)
+	}
+	if err := s.lookAndSweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if percent := usedPercent(t, client); percent > fullPercent {
+		t.Errorf("%d %% of the memory is used", percent)
+	}
+	if rows, known := len(present(t, client, keys(60)...)), client.HLen(t.Context(), indexKeys()[1]).Val(); rows == 0 || rows != int(known) {
+		t.Errorf("%d rows are left, of %d in the index", rows, known)
+	}
+}
+
 func TestWatchLooksEveryTenSecondsAndWhenAsked(t *testing.T) {
 	server := redistest.Single(t)
 	client := server.Client()
