@@ -164,7 +164,7 @@ func (a *Answer) pack() {
 
 // size returns the bytes that the answer holds with its renditions, with an estimate of half the head for the compressed form.
 func (a *Answer) size() int {
-	size := len(a.head) + len(a.head)/2 + len(a.etag) + len(a.mention.key)
+	size := cap(a.head) + len(a.head)/2 + len(a.etag) + len(a.mention.key)
 	for _, s := range a.sources {
 		size += len(s.key)
 	}

@@ -63,6 +63,19 @@ func TestAccountLosesItsOwnOldestAnswersFirst(t *testing.T) {
 	}
 }
 
+// A long head keeps the capacity with which it was written.
+func TestUnusedCapacityOfAnAnswerCounts(t *testing.T) {
+	m := newMemory(400_000)
+	a := NewAnswer(make([]byte, 20_000, 40_000), time.Time{})
+	m.putAnswer("key", a, "account")
+	if size := m.values.Weight(); size < 40_000+20_000/2 {
+		t.Errorf("%d bytes are counted", size)
+	}
+	if r := a.NewRendition(make([]byte, 20_000, 40_000), "-csv", nil); r.size() < 40_000+20_000/2 || r.size() > 60_000 {
+		t.Errorf("a rendition counts %d bytes", r.size())
+	}
+}
+
 func TestTooLargeAnswerReplacesTheOldAndIsNotKept(t *testing.T) {
 	m := newMemory(400_000)
 	m.putAnswer("key", NewAnswer(nil, time.Time{}), "account")

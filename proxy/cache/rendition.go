@@ -44,7 +44,7 @@ func (c *Cache) KeepRendition(a *Answer, format int, r *Rendition) {
 
 // size returns the bytes that the rendition holds.
 func (r *Rendition) size() int {
-	bytes := r.Answer.size() + cap(r.head) - len(r.head)
+	bytes := r.Answer.size()
 	for _, f := range r.Fields {
 		bytes += len(f.Name) + len(f.Value)
 	}
