@@ -27,18 +27,8 @@ import (
 func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
-	histories := 60
-	if testing.Short() {
-		histories = 25
-	}
-	if text := os.Getenv("HISTORIES"); text != "" {
-		var err error
-		if histories, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
 	seeds := []uint64{1795835654385247529} // failed once: Redis lost the share of a replica that another had brought
-	for n := range histories {
+	for n := range historiesToDraw(t) {
 		seeds = append(seeds, seed+uint64(n))
 	}
 	world := newHistoryWorld(t)
@@ -53,6 +43,23 @@ func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
 			t.Fatalf("to repeat this history: SEED=%d; it was\n%s", seed, strings.Join(h.events, "\n"))
 		}
 	}
+}
+
+// historiesToDraw returns the number in HISTORIES, or that of a quick test.
+func historiesToDraw(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("HISTORIES")
+	switch {
+	case text == "" && testing.Short():
+		return 25
+	case text == "":
+		return 60
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // newSeed returns the seed in SEED, to repeat what a test has drawn, or another one each time.

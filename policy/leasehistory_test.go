@@ -14,26 +14,24 @@ type leaseHistory struct {
 	unused  map[string]int // requests of each account on leases that no replica can return any more
 	rush    bool           // limits are reached within milliseconds, before leases are returned
 	canLose bool           // Redis can lose its data
-	lossy   bool           // and has, so that a limit can be exceeded
+	canCut  bool           // replicas can be cut off from Redis
+	lossy   bool           // one of these has happened, so that a limit can be exceeded
 }
 
 // TestHistoriesOfLeasesKeepTheLimits draws random histories of bursts on several replicas, which lease, return, stall for longer than a
-// lease lives, and crash, over the ends of hours and of the day. In one of four, Redis loses all data. It checks that
+// lease lives, and crash, over the ends of hours and of the day. In one of four, Redis loses all data; in one of four, replicas are cut
+// off from Redis, and others bring what these store. It checks that
 //   - no more is admitted than the limits allow, whatever becomes of leases;
 //   - nothing is refused before a limit is reached, but for leases that are still out;
 //   - Redis has counted in the end what was admitted, and nothing else but leases that could not be returned.
 func TestHistoriesOfLeasesKeepTheLimits(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
-	histories := 60
-	if testing.Short() {
-		histories = 25
-	}
 	world := newHistoryWorld(t)
-	for n := range uint64(histories) {
+	for n := range uint64(historiesToDraw(t)) {
 		h := &leaseHistory{history: world.begin(t, seed+n), unused: map[string]int{}}
 		h.plan.RequestsPerHour, h.plan.RequestsPerDay = 600+h.random.IntN(1200), 600+h.random.IntN(1200)
-		h.canLose, h.rush = h.random.IntN(4) == 0, h.random.IntN(2) == 0
+		h.canLose, h.canCut, h.rush = h.random.IntN(4) == 0, h.random.IntN(4) == 0, h.random.IntN(2) == 0
 		h.startReplicas(1 + h.random.IntN(3))
 		for range 30 + h.random.IntN(120) {
 			h.step()
@@ -48,6 +46,8 @@ func TestHistoriesOfLeasesKeepTheLimits(t *testing.T) {
 func (h *leaseHistory) step() {
 	i, r := h.replica()
 	switch dice := h.random.IntN(100); {
+	case h.canCut && dice < 20:
+		h.outage(i, r)
 	case dice < 60 || h.rush && dice < 99:
 		h.burst(i, r, 1+h.random.IntN(60))
 	case dice < 75:
@@ -57,7 +57,7 @@ func (h *leaseHistory) step() {
 	case dice < 92: // the replicas do not run, for longer than leases live or not
 		h.note("all replicas stall")
 		h.pass(time.Duration(h.random.IntN(1500)) * time.Millisecond)
-	case dice < 95:
+	case dice < 95 && !r.Degraded():
 		h.abandon(h.replicas[i:i+1], 0)
 		h.start(false)
 		h.replicas = slices.Delete(h.replicas, i, i+1)
@@ -72,6 +72,34 @@ func (h *leaseHistory) step() {
 		h.setClock()
 		h.lossy = true
 		h.note("Redis loses its data")
+	}
+}
+
+// outage cuts a replica off, connects it again, or gives it a turn of its background work.
+func (h *leaseHistory) outage(i int, r *historyReplica) {
+	switch h.random.IntN(4) {
+	case 0:
+		h.lossy = true
+		account := h.account()
+		key := fmt.Sprint(account, "key", h.random.IntN(2))
+		hour, day, _ := h.windows(account)
+		for range h.random.IntN(10) { // which Redis does not hear of
+			if _, ok, _ := r.fallback.take(account, key, &h.plan); ok {
+				hour.admitted++
+				day.admitted++
+			}
+		}
+		h.abandon(h.replicas[i:i+1], 0)
+		r.cut.Store(true)
+		r.redisDown(errCut)
+		h.note("replica %d is cut off", i)
+	case 1:
+		r.cut.Store(false)
+		h.note("replica %d is connected", i)
+	default:
+		r.shares.pending = true // as if it had been cut off, too
+		r.check(h.t.Context())
+		h.note("replica %d has a turn", i)
 	}
 }
 
@@ -108,6 +136,10 @@ func (h *leaseHistory) burst(i int, r *historyReplica, n int) {
 	h.note("replica %d, %s: %d from a lease, a batch of %d; truth %d of %d and %d of %d", i, a.keyID, leased, len(batch), hour.admitted, hour.limit,
 		day.admitted, day.limit)
 	for _, a := range batch {
+		if a.err != nil && r.Degraded() {
+			a.err = nil
+			_, a.refusal = a.decideBy(r.fallback)
+		}
 		switch {
 		case a.err != nil:
 			h.t.Errorf("not decided: %v", a.err)

@@ -106,7 +106,7 @@ func (e *ledgerEntry) args() []any {
 	total = total.minus(e.loaded)                                // adopt brings it
 	words := []any{e.limits.RequestsPerMinutePerKey, e.limits.RequestsPerHour, e.limits.RequestsPerDay, e.limits.SearchConsoleCallsPerDay,
 		u.Hour, u.Day, u.InHour, u.InDay, u.charged(), u.Returned, o.InHour, o.InDay, o.Calls, total.InHour, total.InDay,
-		max(0, fresh.InHour), max(0, fresh.InDay)}
+		max(0, fresh.InHour), max(0, fresh.InDay), e.leased.InDay}
 	for _, key := range e.keys {
 		words = append(words, key.id, int64(key.shared), key.drained)
 	}

@@ -16,6 +16,7 @@ type ReplicaUsage struct {
 	Replica                      string
 	Used                         UsageCount // by the replica, also through Redis
 	Local                        UsageCount // the part of Used that Redis does not have
+	Leased                       UsageCount // the part of the requests of Local that Redis had leased: it counts a lease that lapses as used
 	Seen                         UsageCount // by all replicas, when this one last saw Redis
 	PerHour, PerDay, CallsPerDay int        // the limits, negative for none
 }
@@ -146,14 +147,14 @@ func (b *RedisBudget) store(ctx context.Context, usage []ReplicaUsage) (brought 
 func (e *ledgerEntry) stored(replica string) ReplicaUsage {
 	seen := e.seen
 	seen.advanceTo(hour(e.used.Hour))
-	return ReplicaUsage{Replica: replica, Used: e.used, Local: e.used.minus(e.synced), Seen: seen,
+	return ReplicaUsage{Replica: replica, Used: e.used, Local: e.used.minus(e.synced), Leased: e.leased, Seen: seen,
 		PerHour: e.limits.RequestsPerHour, PerDay: e.limits.RequestsPerDay, CallsPerDay: e.limits.SearchConsoleCallsPerDay}
 }
 
 // entry returns stored usage as an entry for Redis.
 func (u *ReplicaUsage) entry() ledgerEntry {
 	synced := u.Used.minus(u.Local)
-	return ledgerEntry{counts: counts{used: u.Used, synced: synced, seen: u.Seen, beyond: UsageCount{AccountID: u.Used.AccountID}},
+	return ledgerEntry{counts: counts{used: u.Used, synced: synced, seen: u.Seen, leased: u.Leased, beyond: UsageCount{AccountID: u.Used.AccountID}},
 		limits: Plan{RequestsPerHour: u.PerHour, RequestsPerDay: u.PerDay, SearchConsoleCallsPerDay: u.CallsPerDay}}
 }
 

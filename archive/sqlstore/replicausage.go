@@ -12,17 +12,17 @@ var _ policy.ReplicaStore = (*Store)(nil)
 
 const (
 	replicaUsageColumns = "replica, account_id, hour, day, in_hour, in_day, calls, returned, local_in_hour, local_in_day, local_calls," +
-		" local_returned, seen_in_hour, seen_in_day, seen_calls, per_hour, per_day, calls_per_day"
+		" local_returned, leased_in_hour, leased_in_day, seen_in_hour, seen_in_day, seen_calls, per_hour, per_day, calls_per_day"
 	deleteReplicaUsage = "DELETE FROM replica_usage WHERE replica = $1 AND account_id = $2"
 	insertReplicaUsage = "INSERT INTO replica_usage (" + replicaUsageColumns + ")" +
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
 )
 
 func scanReplicaUsage(row scanner, u *policy.ReplicaUsage) error {
 	err := row.Scan(&u.Replica, &u.Used.AccountID, &u.Used.Hour, &u.Used.Day, &u.Used.InHour, &u.Used.InDay, &u.Used.Calls, &u.Used.Returned,
-		&u.Local.InHour, &u.Local.InDay, &u.Local.Calls, &u.Local.Returned, &u.Seen.InHour, &u.Seen.InDay, &u.Seen.Calls,
-		&u.PerHour, &u.PerDay, &u.CallsPerDay)
-	for _, c := range []*policy.UsageCount{&u.Local, &u.Seen} {
+		&u.Local.InHour, &u.Local.InDay, &u.Local.Calls, &u.Local.Returned, &u.Leased.InHour, &u.Leased.InDay,
+		&u.Seen.InHour, &u.Seen.InDay, &u.Seen.Calls, &u.PerHour, &u.PerDay, &u.CallsPerDay)
+	for _, c := range []*policy.UsageCount{&u.Local, &u.Leased, &u.Seen} {
 		c.AccountID, c.Hour, c.Day = u.Used.AccountID, u.Used.Hour, u.Used.Day
 	}
 	return err
@@ -39,7 +39,7 @@ func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsag
 				}
 				_, err = tx.ExecContext(ctx, insertReplicaUsage, u.Replica, u.Used.AccountID, u.Used.Hour, u.Used.Day, u.Used.InHour,
 					u.Used.InDay, u.Used.Calls, u.Used.Returned, u.Local.InHour, u.Local.InDay, u.Local.Calls, u.Local.Returned,
-					u.Seen.InHour, u.Seen.InDay, u.Seen.Calls, u.PerHour, u.PerDay, u.CallsPerDay)
+					u.Leased.InHour, u.Leased.InDay, u.Seen.InHour, u.Seen.InDay, u.Seen.Calls, u.PerHour, u.PerDay, u.CallsPerDay)
 			}
 			if err != nil {
 				return fmt.Errorf("save what a replica admitted for account %s: %w", u.Used.AccountID, err)

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"testing"
 
+	"sara/policy"
 	"sara/translate"
 )
 
@@ -72,4 +73,24 @@ func testRollingUpdate(t *testing.T, f *fixture) {
 	page := value(f.IndexedURLs(f.ctx, site.ID, query))(t)
 	equal(t, urlNames(page.Rows), []string{b, c})
 	equal(t, page.Total, 2)
+}
+
+// The columns that the version before 0017 reads and writes.
+const usageColumnsBefore = "replica, account_id, hour, day, in_hour, in_day, calls, returned, local_in_hour, local_in_day, local_calls," +
+	" local_returned, seen_in_hour, seen_in_day, seen_calls, per_hour, per_day, calls_per_day"
+
+// Both versions save what one replica has admitted of an account, and each reads what the other has saved.
+func testRollingReplicaUsage(t *testing.T, f *fixture) {
+	at := policy.UsageCount{AccountID: "a", Hour: 24 * 20_833, Day: 20_833}
+	u := policy.ReplicaUsage{Replica: "r", Used: at, Local: at, Leased: at, Seen: at, PerHour: 250, PerDay: 1000, CallsPerDay: -1}
+	u.Used.InDay, u.Local.InDay, u.Leased.InDay = 9, 5, 3
+	value(f.changes.ExecContext(f.ctx, "INSERT INTO replica_usage ("+usageColumnsBefore+")"+
+		" VALUES ('r', 'a', 499992, 20833, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 250, 1000, -1)"))(t)
+	before := u
+	before.Leased = at
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833))(t), []policy.ReplicaUsage{before})
+	equal(t, len(value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{u}))(t)), 0)
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833))(t), []policy.ReplicaUsage{u})
+	local := value(one(f.ctx, f.changes, scalar[int], "SELECT local_in_day FROM (SELECT "+usageColumnsBefore+" FROM replica_usage) AS before"))(t)
+	equal(t, local, 5)
 }

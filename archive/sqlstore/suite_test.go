@@ -142,6 +142,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"what an old version wrote is served after the migration", testOldRows},
 		{"old inspections count together with new ones", testOldInspections},
 		{"the version before writes and reads while an update rolls out", testRollingUpdate},
+		{"the version before saves and reads what replicas admitted", testRollingReplicaUsage},
 		{"the schema of a newer program is not changed", testNewerSchema},
 	} {
 		t.Run(test.guarantee, func(t *testing.T) {

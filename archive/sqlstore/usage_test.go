@@ -32,9 +32,10 @@ func testUsage(t *testing.T, f *fixture) {
 func testReplicaUsage(t *testing.T, f *fixture) {
 	usage := func(replica, account string, day int64, n int) policy.ReplicaUsage {
 		at := policy.UsageCount{AccountID: account, Hour: 24 * day, Day: day}
-		u := policy.ReplicaUsage{Replica: replica, Used: at, Local: at, Seen: at, PerHour: 250, PerDay: 1000, CallsPerDay: -1}
+		u := policy.ReplicaUsage{Replica: replica, Used: at, Local: at, Leased: at, Seen: at, PerHour: 250, PerDay: 1000, CallsPerDay: -1}
 		u.Used.InHour, u.Used.InDay, u.Used.Calls, u.Used.Returned = n, 2*n, 3*n, n
 		u.Local.InHour, u.Local.InDay, u.Local.Calls, u.Local.Returned = 1, 2, 3, 4
+		u.Leased.InHour, u.Leased.InDay = 1, 2
 		u.Seen.InHour, u.Seen.InDay, u.Seen.Calls = 5, 6, 7
 		return u
 	}

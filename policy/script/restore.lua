@@ -8,8 +8,9 @@
 --          the day, upstream calls charged and returned, and the requests of the hour and of the day and the calls that this
 --          replica knows to be reported as beyond a limit, and the requests of
 --          the hour and of the day that it knows to be admitted by all; the requests of the hour and of the day that no server
---          has ever had, since they were admitted while it was away. Then for each key: its id, when its bucket is full again as this server
---          has sent the replica, and by how many microseconds the replica has drained it since.
+--          has ever had, since they were admitted while it was away; the requests of the day that are of leases and that the replica has
+--          not reported. Then for each key: its id, when its bucket is full again as this server has sent the replica, and by how many
+--          microseconds the replica has drained it since.
 -- Returns  seconds and microseconds of this server's clock, and nothing else after the deadline; then the requests of the
 --          hour and of the day and the upstream calls of the day; how many requests and upstream calls were missing; how many
 --          are newly reported as beyond the limits of the hour, the day, the calls and the minutes; and what is
@@ -21,7 +22,7 @@ local now = seconds * 1000000 + micros
 if now > tonumber(ARGV[1]) then return {seconds, micros} end
 local hour, day = floor(seconds / 3600), floor(seconds / 86400)
 local arg = {}
-for i = 3, 19 do arg[i] = tonumber(ARGV[i]) end
+for i = 3, 20 do arg[i] = tonumber(ARGV[i]) end
 local perMinute, perHour, perDay, perDayCalls, ofHour, ofDay = arg[3], arg[4], arg[5], arg[6], arg[7], arg[8]
 local own, charged, returned = 'b:' .. ARGV[2], 'c:' .. ARGV[2], 'r:' .. ARGV[2]
 local fields = {'h', 'hn', 'd', 'dn', 'cn', own, charged, returned, 'w:h', 'w:d', 'o:h', 'o:d', 'o:c', 'ln', 'le'}
@@ -48,28 +49,31 @@ local calls, chargedNow = missing(stored[7], arg[11])
 local back, returnedNow = missing(stored[8], arg[12])
 -- What is missing are the replica's latest requests, since a server has all up to some point.
 local inThisHour, knownOfHour, knownOfDay = 0, 0, 0
-local freshOfHour, freshOfDay = 0, 0
+local freshOfHour, freshOfDay, leasedOfDay = 0, 0, 0
 if ofHour == h then inThisHour, knownOfHour, freshOfHour = min(requests, arg[9]), arg[16], arg[18] end
-if ofDay == d then knownOfDay, freshOfDay = arg[17], arg[19] end
+if ofDay == d then knownOfDay, freshOfDay, leasedOfDay = arg[17], arg[19], arg[20] end
 used = max(0, used + calls - back)
-local set = {'ln', held, 'h', h, 'd', d, 'cn', used, own, string.format('%d', ownNow),
+local set = {'h', h, 'd', d, 'cn', used, own, string.format('%d', ownNow),
   charged, string.format('%d', chargedNow), returned, string.format('%d', returnedNow)}
 local function store(field, value) set[#set + 1], set[#set + 2] = field, string.format('%d', value) end
 
 -- add adds what was missing to a count, unless it is in the part whose replica is not known. What is fresh cannot be in that part: no
--- server has ever shown it. Then it raises the count to what is known to be admitted by all.
+-- server has ever shown it. Then it raises the count to what is known to be admitted by all. It also returns how much was in that part.
 local function add(field, was, ofWindow, count, new, known, fresh)
   local unattributed = max(0, was - ofWindow * window)
   local found = min(unattributed, max(0, new - fresh))
   count, unattributed = count + new - found, unattributed - found
   if known > count then count, unattributed = known, unattributed + known - count end
   if was > 0 or unattributed > 0 then store(field, ofWindow * window + unattributed) end
-  return count
+  return count, found
 end
+local found
 inHour = add('w:h', stored[9], h, inHour, inThisHour, knownOfHour, freshOfHour)
-inDay = add('w:d', stored[10], d, inDay, requests, knownOfDay, freshOfDay)
+inDay, found = add('w:d', stored[10], d, inDay, requests, knownOfDay, freshOfDay)
 store('hn', inHour)
 store('dn', inDay)
+-- What was used of a lease that has not lapsed is held no more: it would count again when the lease lapses.
+store('ln', held - max(0, min(held, leasedOfDay, requests - freshOfDay - found)))
 
 -- beyond returns how much of a count is beyond its limit and not reported yet, which is no more than was missing, since the limit
 -- may have been lowered; and what is reported then.
@@ -90,7 +94,7 @@ local overCalls, reportedCalls = beyond('o:c', stored[13], d, knownCalls, used, 
 
 local interval, overMinute = max(1, floor(60000000 / max(perMinute, 1))), 0
 local drained = now + max(perMinute, 1) * interval
-for k = 20, #ARGV, 3 do
+for k = 21, #ARGV, 3 do
   local field = 'm:' .. ARGV[k]
   -- A clock that was ahead has shown a replica a bucket that is full only then.
   local full = max(number(call('HGET', KEYS[1], field) or 0, drained) or drained, min(tonumber(ARGV[k + 1]), drained), now)
