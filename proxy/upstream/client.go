@@ -260,6 +260,7 @@ func (c *client) attempt(parent context.Context, acct Account, send sendFunc) er
 	}
 	// The network may have lost the connection, and with it all that are idle: the next attempt must not wait on one of them.
 	c.transport.host.CloseIdleConnections()
+	c.tokens.httpClient.CloseIdleConnections()
 	return unreachable(fmt.Sprintf("no answer within %v", c.attemptTimeout))
 }
 

@@ -49,7 +49,7 @@
 // refused with 401 is replaced once within an attempt; if the new token is refused too, the connection counts as revoked.
 // Refreshes of one connection's token are coalesced (singleflight).
 //
-// A network connection is reused only if nothing has arrived on it since its last answer, and that answer was not a 5xx: otherwise, a proxy
+// A connection for queries is reused only if nothing has arrived on it since its last answer, and that answer was not a 5xx: otherwise, a proxy
 // in between that answers twice or late could give one property the figures of another. An HTTP/2 connection, used only for tokens, sites,
 // sitemaps and inspections, is pinged after ten seconds of silence, and closed if no answer comes within five. After an attempt without an
 // answer, no connection that is idle then is reused: the network may have lost them all.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -42,42 +43,59 @@ func TestLostConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// Where the network has lost all idle connections, one attempt fails on one of them, and the next uses a new one.
+// Where the network has lost all idle connections, one attempt fails on one of them, and the next uses a new one. Without HTTP/2, that is
+// so for the generated client too.
 func TestLostIdleConnectionsCostOneAttempt(t *testing.T) {
 	t.Parallel()
-	const connections = maxAttempts + 1
-	var known sync.Map // the addresses of their client sides
-	var lost atomic.Bool
-	var arrived atomic.Int64
-	together := make(chan struct{}) // so that each has a connection
-	g := newGoogle(t, func(w http.ResponseWriter, r *http.Request) {
-		if !lost.Load() {
-			known.Store(r.RemoteAddr, true)
-			if arrived.Add(1) == connections {
-				close(together)
+	for name, test := range map[string]struct {
+		idle int64
+		ask  func(context.Context, *client, Account) error
+	}{
+		"query": {maxAttempts + 1, func(ctx context.Context, c *client, acct Account) error {
+			_, err := c.searchAnalytics(ctx, acct, site, queryBody, nil)
+			return err
+		}},
+		"sites": {http.DefaultMaxIdleConnsPerHost, func(ctx context.Context, c *client, acct Account) error {
+			_, err := c.sites(ctx, acct)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var known sync.Map // the addresses of their client sides
+			var lost atomic.Bool
+			var arrived atomic.Int64
+			together := make(chan struct{}) // so that each has a connection
+			g := newGoogle(t, func(w http.ResponseWriter, r *http.Request) {
+				if !lost.Load() {
+					known.Store(r.RemoteAddr, true)
+					if arrived.Add(1) == test.idle {
+						close(together)
+					}
+					<-together
+				} else if _, isLost := known.Load(r.RemoteAddr); isLost {
+					hang(w, r)
+					return
+				}
+				ok(empty)(w, r)
+			})
+			cfg := g.config()
+			cfg.AttemptTimeout = 300 * time.Millisecond // a busy machine has the time of two attempts to answer in
+			c, acct := startClient(t, cfg), account(t, authorizedUser())
+			var all sync.WaitGroup
+			for range test.idle {
+				all.Go(func() {
+					if err := test.ask(t.Context(), c, acct); err != nil {
+						t.Error(err)
+					}
+				})
 			}
-			<-together
-		} else if _, isLost := known.Load(r.RemoteAddr); isLost {
-			hang(w, r)
-			return
-		}
-		ok(empty)(w, r)
-	})
-	cfg := g.config()
-	cfg.AttemptTimeout = 300 * time.Millisecond // a busy machine has the time of two attempts to answer in
-	c, acct := startClient(t, cfg), account(t, authorizedUser())
-	var all sync.WaitGroup
-	for range connections {
-		all.Go(func() {
-			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
-				t.Error(err)
+			all.Wait()
+			lost.Store(true)
+			before := g.calls()
+			if err := test.ask(t.Context(), c, acct); err != nil || g.calls() != before+2 {
+				t.Errorf("%v after %d calls", err, g.calls()-before)
 			}
 		})
-	}
-	all.Wait()
-	lost.Store(true)
-	before := g.calls()
-	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil || g.calls() != before+2 {
-		t.Errorf("%v after %d calls", err, g.calls()-before)
 	}
 }
