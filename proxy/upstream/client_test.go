@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sara/translate"
 )
 
 func TestQueryRequest(t *testing.T) {
@@ -299,6 +301,38 @@ func TestCancelReturnsAtOnceAndTheExchangeEndsLater(t *testing.T) {
 	close(release)
 	if kindOf(t, err) != Interrupted || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A caller that leaves no longer reserves memory for the rows.
+func TestBodyIsNotReadOnAfterTheCallerLeft(t *testing.T) {
+	t.Parallel()
+	left := make(chan struct{})
+	g := newGoogle(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "{") // the client may be gone, on purpose
+		_ = http.NewResponseController(w).Flush()
+		<-left
+		_, _ = io.WriteString(w, "}")
+	})
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	read := func(body io.Reader) (*translate.Rows, error) {
+		if _, err := io.ReadFull(body, make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		leave()
+		<-left
+		_, err := io.ReadAll(body)
+		ended <- err
+		return nil, err
+	}
+	if _, err := c.query(ctx, acct, queryCall{site: site, question: queryBody, most: maxReply, read: read}, nil); kindOf(t, err) != Interrupted {
+		t.Error(err)
+	}
+	close(left)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the rest of the body is read: %v", err)
 	}
 }
 

@@ -95,6 +95,9 @@ type connectionReader struct {
 // Read implements io.Reader.
 func (r connectionReader) Read(p []byte) (int, error) {
 	r.body.releaseSlot()
+	if r.body.err = r.body.ctx.Err(); r.body.err != nil {
+		return 0, r.body.err // the caller left, and no longer reserves the memory of the rows
+	}
 	n, err := r.stream.Read(p)
 	if err == nil {
 		err = r.body.acquireSlot()
