@@ -1,9 +1,39 @@
 package upstream
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 )
+
+// A refresh that is under way when its connection is removed answers its callers, but leaves no token.
+func TestRetainDuringARefreshLeavesNoToken(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	g := newGoogle(t, ok(emptyRows))
+	g.token = func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-release
+		ok(`{"access_token":"access-1","expires_in":3599}`)(w, r)
+	}
+	c, removed := startClient(t, g.config()), account(t, authorizedUser())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.tokens.get(t.Context(), removed)
+		answered <- err
+	}()
+	<-arrived
+	(&Gateway{client: c}).Retain(nil)
+	close(release)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	c.tokens.mu.Lock()
+	defer c.tokens.mu.Unlock()
+	if n := len(c.tokens.entries); n != 0 {
+		t.Errorf("%d entries are left", n)
+	}
+}
 
 func TestRetainErasesTokensOfRemovedConnections(t *testing.T) {
 	t.Parallel()

@@ -28,14 +28,10 @@ func (t *tokens) request(ctx context.Context, acct Account) (token *oauth2.Token
 		t.metrics.token.refused.Inc()
 		return nil, openError("the token endpoint", wholeSeconds(wait))
 	}
-	token, err = t.send(ctx, file)
-	switch resultOf(err) {
-	case success:
-		b.Succeeded()
-	case failure:
+	if token, err = t.send(ctx, file); resultOf(err) == failure {
 		b.Failed(err)
-	default:
-		b.Inconclusive()
+	} else {
+		b.Succeeded()
 	}
 	return token, err
 }
