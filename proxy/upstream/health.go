@@ -17,6 +17,9 @@ const (
 // its properties once per run. Without this memory, each of its calls would write the same change again.
 const recordMemory = time.Minute
 
+// recordTimeout is how long a record may delay the answer: the store may be locked, or not answer.
+const recordTimeout = time.Second
+
 // A recorder writes to the store whether connections and properties work, and logs each transition once. If several
 // replicas see a change, the store lets only one of them make it.
 type recorder struct {
@@ -57,7 +60,7 @@ func (r *recorder) connectionFailure(ctx context.Context, t Target, failure *Err
 // connection records why a connection does not work, or with an empty note that it does.
 func (r *recorder) connection(ctx context.Context, t Target, note string, detail ...slog.Attr) {
 	key, healthy := recordKey{"connection", t.ConnectionID, t.Revision}, note == ""
-	r.record(key, t.Healthy, healthy, func() error {
+	r.record(ctx, key, t.Healthy, healthy, func(ctx context.Context) error {
 		changed, err := r.store.SetConnectionHealth(ctx, t.ConnectionID, t.Revision, note)
 		r.logTransition(ctx, changed, err, "health of a connection",
 			append(detail, slog.String("connection", t.ConnectionID), slog.Bool("healthy", healthy), slog.String("note", note))...)
@@ -68,15 +71,15 @@ func (r *recorder) connection(ctx context.Context, t Target, note string, detail
 // property records the access to a property. The first note stands: a later one does not replace it.
 func (r *recorder) property(ctx context.Context, t Target, note string) {
 	key := recordKey{kind: "property", id: t.PropertyID}
-	r.record(key, t.AccessNote == "", note == "", func() error {
+	r.record(ctx, key, t.AccessNote == "", note == "", func(ctx context.Context) error {
 		changed, err := r.store.SetPropertyAccess(ctx, t.PropertyID, note)
 		r.logTransition(ctx, changed, err, "access to a property", slog.String("property", t.PropertyID), slog.String("note", note))
 		return err
 	})
 }
 
-// record writes whether something works, unless that is what was last recorded.
-func (r *recorder) record(key recordKey, listed, works bool, write func() error) {
+// record writes whether something works, unless that is what was last recorded. It is known even if the caller has left.
+func (r *recorder) record(ctx context.Context, key recordKey, listed, works bool, write func(context.Context) error) {
 	now := r.now()
 	last, _, ok := r.recorded.get(key, now)
 	if !ok {
@@ -85,7 +88,9 @@ func (r *recorder) record(key recordKey, listed, works bool, write func() error)
 	if last == works {
 		return
 	}
-	if write() == nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if write(ctx) == nil {
 		r.recorded.put(key, works, now.Add(recordMemory), now)
 	}
 }
