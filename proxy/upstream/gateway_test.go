@@ -159,6 +159,22 @@ func TestQueryNeedsTheClock(t *testing.T) {
 	}
 }
 
+// A proxy that gives up on Search Console may have a clock of its own.
+func TestQueryIgnoresTheClockOfAProxy(t *testing.T) {
+	g := newGated(t, nil)
+	g.answer(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", "Tue, 30 Dec 1969 23:59:59 GMT")
+		status(503, "{}")(w, r)
+		g.answer(func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["Date"] = nil
+			ok(rowsOfDevices)(w, r)
+		})
+	})
+	if err := g.query(t, target()); err != nil || g.calls() != 2 {
+		t.Errorf("%v after %d calls", err, g.calls())
+	}
+}
+
 // Each refusal is known before the charge is made, and costs no call once it is known.
 func TestQueryRefusesWithoutCharge(t *testing.T) {
 	for name, test := range map[string]struct {

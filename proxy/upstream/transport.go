@@ -145,9 +145,6 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 	if err := t.host.DoDeadline(req, resp, deadline); err != nil {
 		return nil, t.failure(err, access)
 	}
-	if at, err := http.ParseTime(string(resp.Header.Peek(fasthttp.HeaderDate))); err == nil {
-		t.ahead.Store(int64(t.now().Sub(at)))
-	}
 	body := t.openBody(ctx, resp, access, q.most)
 	defer body.close()
 	if resp.StatusCode() != http.StatusOK {
@@ -162,6 +159,9 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 			body:       text,
 		}, t.now(), access)
 	}
+	if at, err := http.ParseTime(string(resp.Header.Peek(fasthttp.HeaderDate))); err == nil {
+		t.ahead.Store(int64(t.now().Sub(at)))
+	}
 	rows, err := q.read(body)
 	if body.err != nil {
 		return nil, body.err
@@ -169,7 +169,8 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 	return rows, err
 }
 
-// clockAhead returns how far this machine's clock is ahead of Search Console's, by the date of its last answer.
+// clockAhead returns how far this machine's clock is ahead of Search Console's, by the date of its last 200: a proxy in between may have
+// a clock of its own.
 func (t *transport) clockAhead() time.Duration { return time.Duration(t.ahead.Load()) }
 
 // failure returns the error of an exchange without a complete answer.
