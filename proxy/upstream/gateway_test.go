@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -124,54 +123,6 @@ func TestQueryRejectsMalformedAnswers(t *testing.T) {
 	series := translate.SeriesQuery(site, translate.DateRange{Start: day, End: day}, nil)
 	if _, err := g.Query(t.Context(), target(), series); kindOf(t, err) != Unavailable {
 		t.Errorf("a day out of the range: %v", err)
-	}
-}
-
-// Jobs keep what they read for good, so they need a clock that is about right. Customers' requests do not.
-func TestQueryNeedsTheClock(t *testing.T) {
-	for name, c := range map[string]struct {
-		date  []string
-		fails bool
-	}{
-		"right":           {[]string{"Thu, 01 Jan 1970 00:00:00 GMT"}, false},
-		"a day ahead":     {[]string{"Wed, 31 Dec 1969 00:00:00 GMT"}, false},
-		"more than a day": {[]string{"Tue, 30 Dec 1969 23:59:59 GMT"}, true},
-		"weeks behind":    {[]string{"Sun, 01 Feb 1970 00:00:00 GMT"}, false},
-		"no date":         {nil, false},
-		"a malformed one": {[]string{"yesterday"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGated(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header()["Date"] = c.date
-				ok(rowsOfDevices)(w, r)
-			})
-			free := func(context.Context) error { return nil }
-			if _, err := g.ChargedQuery(t.Context(), target(), devices(), free); err != nil {
-				t.Errorf("a request: %v", err)
-			}
-			switch err := g.query(t, target()); {
-			case !c.fails && err != nil:
-				t.Errorf("a job: %v", err)
-			case c.fails && (kindOf(t, err) != Misconfigured || !strings.Contains(err.Error(), "24 hours ahead")):
-				t.Errorf("a job: %v", err)
-			}
-		})
-	}
-}
-
-// A proxy that gives up on Search Console may have a clock of its own.
-func TestQueryIgnoresTheClockOfAProxy(t *testing.T) {
-	g := newGated(t, nil)
-	g.answer(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", "Tue, 30 Dec 1969 23:59:59 GMT")
-		status(503, "{}")(w, r)
-		g.answer(func(w http.ResponseWriter, r *http.Request) {
-			w.Header()["Date"] = nil
-			ok(rowsOfDevices)(w, r)
-		})
-	})
-	if err := g.query(t, target()); err != nil || g.calls() != 2 {
-		t.Errorf("%v after %d calls", err, g.calls())
 	}
 }
 
@@ -302,126 +253,6 @@ func TestForbiddenPropertyIsCachedForItsCredentialsAndSite(t *testing.T) {
 		if err := g.query(t, other); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-func TestQueryRecordsHealth(t *testing.T) {
-	const accessNote = "property-1 The connected account has no access to the property in Search Console."
-	forbidden := status(403, string(fixture(t, "forbidden_site.json")))
-	broken, lost := target(), target()
-	broken.Healthy, lost.AccessNote = false, "no access"
-	for name, test := range map[string]struct {
-		answer http.HandlerFunc
-		target Target
-		want   []string
-	}{
-		"ok":                          {ok(rowsOfDevices), target(), nil},
-		"ok again":                    {ok(rowsOfDevices), broken, []string{"connection-1 works"}},
-		"access again":                {ok(rowsOfDevices), lost, []string{"property-1"}},
-		"forbidden":                   {forbidden, target(), []string{accessNote}},
-		"forbidden: a working token":  {forbidden, broken, []string{"connection-1 works", accessNote}},
-		"forbidden: first note stays": {forbidden, lost, nil},
-		"revoked": {status(401, "{}"), target(),
-			[]string{"connection-1 fails The connection to Search Console was revoked or has expired: connect the account again."}},
-		"misconfigured": {status(403, string(fixture(t, "scope_new.json"))), target(),
-			[]string{"connection-1 fails The connection to Search Console does not work: the credentials lack the scope " + scope +
-				": connect again and grant it"}},
-		"still misconfigured": {status(403, string(fixture(t, "scope_new.json"))), broken, nil},
-		"quota":               {status(429, "{}"), broken, nil},
-		"rejected":            {status(400, "{}"), broken, nil},
-		"unavailable":         {status(503, "{}"), broken, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGated(t, test.answer)
-			_ = g.query(t, test.target) // its errors are tested elsewhere
-			if got := g.store.take(); !slices.Equal(got, test.want) {
-				t.Errorf("recorded %q, want %q", got, test.want)
-			}
-			if lines := strings.Count(g.log.String(), "changed: "); lines != len(test.want) {
-				t.Errorf("%d changes are logged, want %d", lines, len(test.want))
-			}
-		})
-	}
-}
-
-// Inspecting needs more permissions than reading, so its refusal shows nothing about the property.
-func TestInspectAndSitemapsRecordHealth(t *testing.T) {
-	lost := target()
-	lost.Healthy, lost.AccessNote = false, "no access"
-	for name, test := range map[string]struct {
-		answer            http.HandlerFunc
-		target            Target
-		inspect, sitemaps []string
-	}{
-		"ok":               {ok(`{"inspectionResult":{"indexStatusResult":{}}}`), lost, []string{"connection-1 works", "property-1"}, nil},
-		"forbidden":        {status(403, string(fixture(t, "forbidden_denied.json"))), lost, nil, nil},
-		"forbidden again":  {status(403, string(fixture(t, "forbidden_denied.json"))), target(), nil, nil},
-		"quota of its own": {status(429, "{}"), target(), nil, nil},
-		"revoked":          {status(401, "{}"), target(), []string{"connection-1 fails " + noteRevoked}, []string{"connection-1 fails " + noteRevoked}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGated(t, test.answer)
-			_, _ = g.Inspect(t.Context(), test.target, site, nil)
-			if got := g.store.take(); !slices.Equal(got, test.inspect) {
-				t.Errorf("Inspect recorded %q, want %q", got, test.inspect)
-			}
-			g = newGated(t, test.answer)
-			_, _ = g.Sitemaps(t.Context(), test.target)
-			if got := g.store.take(); !slices.Equal(got, test.sitemaps) {
-				t.Errorf("Sitemaps recorded %q, want %q", got, test.sitemaps)
-			}
-			g.answer(ok(rowsOfDevices))
-			g.clock.advance(deadMemory)
-			if err := g.query(t, test.target); err != nil {
-				t.Errorf("a query after it: %v", err)
-			}
-		})
-	}
-}
-
-// A job lists its properties once and then makes many calls with targets that grow stale.
-func TestStaleTargetsCostOneWriteAMinute(t *testing.T) {
-	g := newGated(t, ok(rowsOfDevices))
-	old := target()
-	old.Healthy, old.AccessNote = false, "no access"
-	for range 10 {
-		if err := g.query(t, old); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := g.store.take(); len(got) != 2 {
-		t.Errorf("recorded %q, want one write each for the connection and the property", got)
-	}
-	g.answer(status(401, "{}"))
-	_ = g.query(t, old)
-	if got := g.store.take(); len(got) != 1 {
-		t.Errorf("recorded %q of a connection that fails again", got)
-	}
-	g.answer(ok(rowsOfDevices))
-	g.clock.advance(recordMemory)
-	_ = g.query(t, old)
-	if got := g.store.take(); len(got) != 2 {
-		t.Errorf("recorded %q after a minute", got)
-	}
-}
-
-func TestFailedRecordsAreLoggedAndRetried(t *testing.T) {
-	g := newGated(t, ok(rowsOfDevices))
-	lost := target()
-	lost.AccessNote = "no access"
-	if err := g.query(t, lost); err != nil { // which has the token from now on
-		t.Fatal(err)
-	}
-	g.clock.advance(recordMemory)
-	g.store.take()
-	g.store.err = errors.New("disk full")
-	for range 2 {
-		if err := g.query(t, lost); err != nil {
-			t.Errorf("the answer depends on the record: %v", err)
-		}
-	}
-	if got := g.store.take(); len(got) != 2 || strings.Count(g.log.String(), `msg="cannot record the access to a property"`) != 2 {
-		t.Errorf("recorded %q, logged %s", got, g.log)
 	}
 }
 
