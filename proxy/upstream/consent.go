@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -165,7 +164,7 @@ func (t *tokens) redeem(ctx context.Context, c *Consent, code string) (Grant, er
 	defer cancel()
 	config := c.config
 	config.Endpoint.TokenURL = t.url
-	client := &http.Client{Transport: boundedBody{t.httpClient.Transport, maxErrorBody}, CheckRedirect: t.httpClient.CheckRedirect}
+	client := t.through(boundedBody{t.httpClient.Transport, maxErrorBody})
 	token, err := config.Exchange(context.WithValue(ctx, oauth2.HTTPClient, client), code, oauth2.VerifierOption(c.verifier))
 	if err != nil {
 		return Grant{}, t.redemptionFailure(err, config.ClientSecret, code, c.verifier)

@@ -146,10 +146,7 @@ func (c *client) generated(ctx context.Context, acct Account, m method, done fun
 func (c *client) service(ctx context.Context, access string) (*searchconsole.Service, error) {
 	// The generated client ignores option.WithTokenSource if WithHTTPClient is given, so the transport adds the token.
 	token := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: access})
-	httpClient := &http.Client{
-		Transport:     &oauth2.Transport{Source: token, Base: boundedBody{c.tokens.httpClient.Transport, maxReply}},
-		CheckRedirect: c.tokens.httpClient.CheckRedirect, // otherwise that transport would send the token to the target of any redirect
-	}
+	httpClient := c.tokens.through(&oauth2.Transport{Source: token, Base: boundedBody{c.tokens.httpClient.Transport, maxReply}})
 	service, err := searchconsole.NewService(ctx, option.WithHTTPClient(httpClient), option.WithEndpoint(c.transport.base+"/"))
 	if err != nil {
 		return nil, &Error{Kind: Misconfigured, Message: clean(err.Error(), access)}

@@ -81,7 +81,7 @@ func (t *tokens) send(ctx context.Context, file credentials) (*oauth2.Token, err
 }
 
 func (t *tokens) source(ctx context.Context, file credentials) oauth2.TokenSource {
-	client := &http.Client{Transport: underContext{ctx, boundedBody{t.httpClient.Transport, maxErrorBody}}, CheckRedirect: t.httpClient.CheckRedirect}
+	client := t.through(underContext{ctx, boundedBody{t.httpClient.Transport, maxErrorBody}})
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, client)
 	if file.kind == ServiceAccount {
 		return (&jwt.Config{

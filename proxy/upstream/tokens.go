@@ -105,6 +105,11 @@ func newTokens(cfg Config, metrics *metrics) *tokens {
 	}
 }
 
+// through returns a client that sends through transport, and like httpClient follows no redirect, which would get the same secrets.
+func (t *tokens) through(transport http.RoundTripper) *http.Client {
+	return &http.Client{Transport: transport, CheckRedirect: t.httpClient.CheckRedirect}
+}
+
 func (t *tokens) close() {
 	t.cancel()
 	t.refreshes.Wait()
