@@ -35,7 +35,7 @@ func readAgenciesGuide(t *testing.T, d demo) *agenciesGuide {
 	for name, script := range map[string]string{
 		"sara": `exec '` + d.program + `' "$@"`,
 		"date": `exec /bin/date "$1" "$2" "` + saratest.PageTime().Format(time.DateTime) + ` UTC $3" "$4"`,
-		"mail": `{ printf '%s\n' "$@"; cat; } >~/sent; test -s "$4"`,
+		"mail": `{ printf '%s\n' "$@"; cat; } >~/sent; test -s "$4" && test -s "$6"`,
 	} {
 		if err := os.WriteFile(filepath.Join(g.home, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
@@ -91,7 +91,8 @@ func testGuideToAgencies(t *testing.T, d demo) {
 		t.Errorf("the report of the morning is %s", got)
 	}
 	g.cron(t, g.mails)
-	if got := g.read(t, "sent"); got != "-s\nSearch, last week\n-a\nportfolio.csv\nteam@agency.example\nThe last seven days of all sites.\n" {
+	const sent = "-s\nSearch, last week\n-a\nweek/portfolio.csv\n-a\nweek/notes.csv\nteam@agency.example\nThe last seven days of all sites.\n"
+	if got := g.read(t, "sent"); got != sent {
 		t.Errorf("the mail is %q", got)
 	}
 	g.sh(t, "sara report --all --tables queries --output report --quiet --key-file ~/.sara-key --url "+d.BaseURL)
