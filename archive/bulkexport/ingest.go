@@ -194,8 +194,7 @@ func figuresOf(cells []tablefile.Cell) (f figures, err error) {
 		}
 	}
 	if f.clicks < 0 || f.impressions < f.clicks || f.impressions > largest || f.positions < 0 || f.positions > largest ||
-		f.positions/float64(max(1, f.impressions)) >= math.MaxInt32 { // from which the archive refuses a position
-
+		f.positions/float64(max(1, f.impressions)) > math.MaxInt32-1 { // the archive counts from one, up to MaxInt32
 		return f, fmt.Errorf("clicks of %d, impressions of %d and positions of %s are not possible together", f.clicks, f.impressions,
 			strconv.FormatFloat(f.positions, 'g', -1, 64))
 	}

@@ -36,6 +36,7 @@ func TestInvalidRowsAreErrors(t *testing.T) {
 		"2025-01-28,sc-domain:shop.example,WEB,9007199254740993,2,5,de,MOBILE,x,false":  "impressions of 9007199254740993 ",
 		"2025-01-28,sc-domain:shop.example,WEB,10,2,9.1e15,deu,MOBILE,shoes,false":      "positions of 9.1e+15 are not possible",
 		"2025-01-28,sc-domain:shop.example,WEB,1,1,9e9,deu,MOBILE,shoes,false":          "positions of 9e+09 are not possible",
+		"2025-01-28,sc-domain:shop.example,WEB,1,1,2147483646.5,deu,MOBILE,boots,false": "positions of 2.1474836465e+09 are not possible",
 		"2025-01-28,sc-domain:shop.example,WEB,10,2,5,deu,MOBILE,caf\xe9,false":         `row 2: "caf\xe9" is not UTF-8`,
 		"2025-01-28,sc-domain:shop.example,WEB,10,2,5,deu,MOBILE,shoes,maybe":           `is_anonymized_query is "maybe", which is neither true nor false`,
 		"not a day,https://shop.example/,WEB,ten,-2,NaN,deu,MOBILE,of another,property": "",
