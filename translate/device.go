@@ -76,7 +76,7 @@ func (f *Filter) deviceMatcher() func(name string) bool {
 	case "equals":
 		matches = func(name string) bool { return strings.EqualFold(name, f.Value) }
 	case "contains":
-		matches = func(name string) bool { return strings.Contains(name, strings.ToUpper(f.Value)) }
+		matches = func(name string) bool { return isASCII(f.Value) && strings.Contains(name, strings.ToUpper(f.Value)) }
 	case "regex":
 		// normaliseDevice has parsed the value, which need not parse within a group.
 		matches = regexp.MustCompile("(?i)" + f.Value).MatchString

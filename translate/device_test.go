@@ -18,6 +18,7 @@ func TestDeviceConditions(t *testing.T) {
 		{"is tablet", one("TABLET")}, {"is_not tablet", without("TABLET")}, {"not_equals watch", all},
 		{"contains e", all}, {"contains B", without("DESKTOP")}, {"contains top", one("DESKTOP")}, {"contains watch", none},
 		{"not_contains e", none}, {"not_contains Le", one("DESKTOP")}, {"not_contains x", all},
+		{"contains mobıle", none}, {"not_contains deſk", all}, // letters that fold to those of the names
 		{"regex ^(desk|tab)", without("MOBILE")}, {"regex ^Mobile$", one("MOBILE")}, {"regex mob", one("MOBILE")}, {"regex (?-i:mobile)", none},
 		{"regex ^.{6}$", without("DESKTOP")}, {"not_regex ^.{6}$", one("DESKTOP")}, {"not_regex .", none}, {"regex a|b", without("DESKTOP")},
 		{`regex \\Qmobile`, one("MOBILE")}, {`not_regex mobile\\Q`, without("MOBILE")}, {`regex \\Qtab\\E.et`, one("TABLET")},
