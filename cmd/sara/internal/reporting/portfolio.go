@@ -210,7 +210,8 @@ func isTransient(code string) bool {
 	return code == "UPSTREAM_UNAVAILABLE" || code == "SERVICE_UNAVAILABLE"
 }
 
-// add adds the rows of a page. A property that moved to a later page while they were read is in it once.
+// add adds the rows of a page. A property that moved to a later page while they were read is in it once. The notes of a page are on all
+// properties, whatever page they are on: those of the last one that was read hold.
 func (p *portfolio) add(body []byte, seen map[string]bool) error {
 	var m struct {
 		meta
@@ -220,6 +221,7 @@ func (p *portfolio) add(body []byte, seen map[string]bool) error {
 		return fmt.Errorf("an answer has an odd meta: %w", err)
 	}
 	p.meta, p.dates = p.and(m.meta), m.Range
+	p.Notes = union(nil, m.Notes)
 	for _, row := range gjson.GetBytes(body, "data.rows").Array() {
 		found := Property{row.Get("property_id").String(), row.Get("slug").String(), row.Get("name").String(), row.Get("gsc_property").String()}
 		if seen[found.ID] {

@@ -54,6 +54,10 @@ func (s *warmingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		rows = append(rows, row)
 	}
 	slices.Reverse(rows)
+	notes := `["a note on all properties"]`
+	if s.sent < s.late {
+		notes = `["a note on all properties", "1 property has no figures"]`
+	}
 	s.sent++
 	number := func(name string) int {
 		n, err := strconv.Atoi(r.URL.Query().Get(name))
@@ -63,12 +67,14 @@ func (s *warmingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return n
 	}
 	from := min(number("offset"), len(rows))
-	body := fmt.Sprintf(`{"success":true,"data":{"rows":[%s]},"meta":{"total":%d,"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`,
-		strings.Join(rows[from:min(len(rows), from+number("limit"))], ","), len(rows))
+	body := fmt.Sprintf(`{"success":true,"data":{"rows":[%s]},"meta":{"total":%d,"notes":%s,
+		"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`,
+		strings.Join(rows[from:min(len(rows), from+number("limit"))], ","), len(rows), notes)
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
-// A property whose figures come while the pages are read moves to a page that was read before. The report has it all the same.
+// A property whose figures come while the pages are read moves to a page that was read before. The report has it all the same, and no note that
+// it has no figures.
 func TestAPropertyThatMovesBetweenPagesIsInThePortfolio(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
 	server := &warmingServer{properties: 2*propertiesPerRequest + 1, late: 3}
@@ -76,7 +82,7 @@ func TestAPropertyThatMovesBetweenPagesIsInThePortfolio(t *testing.T) {
 		Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: server}}
 	var out bytes.Buffer
 	result, err := WritePortfolio(t.Context(), c, &out)
-	if err != nil || result.Properties != server.properties {
+	if err != nil || result.Properties != server.properties || !slices.Equal(result.Notes, []string{"a note on all properties"}) {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	for i := 1; i <= server.properties; i++ {
