@@ -113,7 +113,7 @@ func (e exporting) file(ctx context.Context, p sqlstore.Property) error {
 		return archive.WriteRecords(e.con.Stdout, e.format, records)
 	}
 	if info, err := os.Stat(e.Output); err == nil && info.Mode().IsRegular() && !e.Force {
-		if err := e.con.ConfirmOverwrite(e.Output+" exists.", "--force to overwrite it"); err != nil {
+		if err := e.con.ConfirmOverwrite(ctx, e.Output+" exists.", "--force to overwrite it"); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func (e exporting) folder(ctx context.Context, store *sqlstore.Store, properties
 		return err
 	}
 	if len(entries) > 0 && !e.Force {
-		if err := e.con.ConfirmOverwrite(e.Output+" is not empty.", "--force to overwrite it"); err != nil {
+		if err := e.con.ConfirmOverwrite(ctx, e.Output+" is not empty.", "--force to overwrite it"); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,7 @@ func (c *connectionUpdate) Run(ctx context.Context, con *console.Console) error 
 // change runs a change with the credentials, and prints the connection and the next step.
 func (f credentialFlags) change(ctx context.Context, con *console.Console,
 	change func(admin.Admin, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
-	credentials, err := con.ReadFile(f.Credentials)
+	credentials, err := con.ReadFile(ctx, f.Credentials)
 	if err != nil {
 		return fmt.Errorf("read the credentials: %w", err)
 	}

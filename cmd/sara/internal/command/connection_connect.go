@@ -62,7 +62,7 @@ type connectedRecord struct {
 }
 
 func (c *connectionConnect) Run(ctx context.Context, con *console.Console) error {
-	text, err := con.ReadFile(c.Client)
+	text, err := con.ReadFile(ctx, c.Client)
 	if err != nil {
 		return fmt.Errorf("read the client file: %w", err)
 	}

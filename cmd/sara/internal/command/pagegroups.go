@@ -47,7 +47,7 @@ type pageGroupSet struct {
 }
 
 func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
-	groups, err := readPageGroups(con, c.File)
+	groups, err := readPageGroups(ctx, con, c.File)
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
 }
 
 // readPageGroups reads a file of groups. It rejects unknown fields, which are probably typos.
-func readPageGroups(con *console.Console, path string) ([]translate.PageGroup, error) {
-	text, err := con.ReadFile(path)
+func readPageGroups(ctx context.Context, con *console.Console, path string) ([]translate.PageGroup, error) {
+	text, err := con.ReadFile(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("read the page groups: %w", err)
 	}

@@ -133,7 +133,7 @@ func (f removeFlags) remove(ctx context.Context, con *console.Console, kind, ref
 			return err
 		}
 		if !f.Yes {
-			if err := con.Confirm(recordOfRemoval(plan).question(), plan.Name); err != nil {
+			if err := con.Confirm(ctx, recordOfRemoval(plan).question(), plan.Name); err != nil {
 				return err
 			}
 		}

@@ -168,7 +168,7 @@ func (c *reportCommand) writeFolder(ctx context.Context, con *console.Console, c
 		return nil, err
 	}
 	if !empty && mode == reporting.New {
-		if err := con.ConfirmOverwrite(c.Output+" is not empty.", "--replace, or go on with --resume"); err != nil {
+		if err := con.ConfirmOverwrite(ctx, c.Output+" is not empty.", "--replace, or go on with --resume"); err != nil {
 			return nil, err
 		}
 		mode = reporting.Replace
@@ -187,7 +187,7 @@ func (c *reportCommand) writePortfolio(ctx context.Context, con *console.Console
 		return reporting.WritePortfolio(ctx, config, con.Stdout)
 	}
 	if info, err := os.Stat(c.Output); err == nil && info.Mode().IsRegular() && !c.Replace {
-		if err := con.ConfirmOverwrite(c.Output+" exists.", "--replace"); err != nil {
+		if err := con.ConfirmOverwrite(ctx, c.Output+" exists.", "--replace"); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ package console
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,11 @@ const standardInput = "-"
 
 // ReadFile reads a file that a flag names, or standard input. It refuses one that is much longer than any of credentials or page groups, such
 // as a device or another file than was meant, before that fills the memory.
-func (c *Console) ReadFile(path string) ([]byte, error) {
+func (c *Console) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	return interruptible(ctx, func() ([]byte, error) { return c.readFile(path) })
+}
+
+func (c *Console) readFile(path string) ([]byte, error) {
 	if path == standardInput {
 		return readAll(c.Stdin, "standard input")
 	}
@@ -54,6 +59,27 @@ func (c *Console) ReadFile(path string) ([]byte, error) {
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	return readAll(file, path)
+}
+
+// interruptible returns what read returns, or the error of ctx if that ends first. The read of a terminal or a pipe cannot be ended, and is
+// left to the end of the process.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 func readAll(r io.Reader, name string) ([]byte, error) {
@@ -103,26 +129,23 @@ func Quote(word string) string {
 }
 
 // Confirm asks a person to type a word before something that cannot be undone. Without a terminal it is an error that names --yes.
-func (c *Console) Confirm(question, word string) error {
+func (c *Console) Confirm(ctx context.Context, question, word string) error {
 	if !c.IsInteractive() {
 		return fmt.Errorf("%s There is no terminal to ask on: repeat the command with --yes", question)
 	}
-	return c.confirm(question, word)
+	return c.confirm(ctx, question, word)
 }
 
 // ConfirmOverwrite asks a person before something is overwritten. Without a terminal it is an error that names the flag.
-func (c *Console) ConfirmOverwrite(question, flag string) error {
+func (c *Console) ConfirmOverwrite(ctx context.Context, question, flag string) error {
 	if !c.IsInteractive() {
 		return fmt.Errorf("%s Nothing was written: repeat the command with %s", question, flag)
 	}
-	return c.confirm(question, "overwrite")
+	return c.confirm(ctx, question, "overwrite")
 }
 
-func (c *Console) confirm(question, word string) error {
-	if _, err := fmt.Fprintf(c.Stderr, "%s\nType %s to confirm: ", question, word); err != nil {
-		return err
-	}
-	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')
+func (c *Console) confirm(ctx context.Context, question, word string) error {
+	answer, err := c.ask(ctx, bufio.NewReader(c.Stdin), question+"\nType "+word+" to confirm: ")
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -130,6 +153,18 @@ func (c *Console) confirm(question, word string) error {
 		return errors.New("nothing was changed: the answer is not " + word)
 	}
 	return nil
+}
+
+// ask prints a question and reads a line. When ctx ends first, it ends the line of the question and returns the error of ctx.
+func (c *Console) ask(ctx context.Context, input *bufio.Reader, question string) (answer string, err error) {
+	if _, err := fmt.Fprint(c.Stderr, question); err != nil {
+		return "", err
+	}
+	answer, err = interruptible(ctx, func() (string, error) { return input.ReadString('\n') })
+	if ctx.Err() != nil {
+		_, _ = fmt.Fprintln(c.Stderr) // an error would go to the same terminal
+	}
+	return answer, err
 }
 
 // IsTerminal reports whether w is a terminal.

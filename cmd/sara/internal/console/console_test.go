@@ -33,11 +33,11 @@ func TestReadFile(t *testing.T) {
 	}
 	c := &Console{Stdin: strings.NewReader("input")}
 	for path, want := range map[string]string{file: "file", "-": "input"} {
-		if got, err := c.ReadFile(path); err != nil || string(got) != want {
+		if got, err := c.ReadFile(t.Context(), path); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 	}
-	if _, err := c.ReadFile(file + "x"); err == nil {
+	if _, err := c.ReadFile(t.Context(), file+"x"); err == nil {
 		t.Error("no error for a file that does not exist")
 	}
 	// One that never ends, or another than was meant.
@@ -46,7 +46,7 @@ func TestReadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{file: file, "-": "standard input"} {
-		if _, err := c.ReadFile(path); err == nil || err.Error() != want+" has more than 16777216 bytes: name another file" {
+		if _, err := c.ReadFile(t.Context(), path); err == nil || err.Error() != want+" has more than 16777216 bytes: name another file" {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -20,36 +20,23 @@ func (c *Console) IsInteractive() bool {
 }
 
 // Pick asks a person which entries of a list of n, numbered from 1, to take, until the answer is valid. It returns their indexes,
-// from 0, in ascending order. When ctx ends first it returns its error; the read of the terminal cannot be ended, and is left to
-// the end of the process.
+// from 0, in ascending order. When ctx ends first it returns its error.
 func (c *Console) Pick(ctx context.Context, question string, n int) ([]int, error) {
-	type line struct {
-		text string
-		err  error
-	}
-	lines, input := make(chan line, 1), bufio.NewReader(c.Stdin)
+	input := bufio.NewReader(c.Stdin)
 	for {
-		if _, err := fmt.Fprintf(c.Stderr, "%s (numbers and ranges such as 1,3-5; all; none): ", question); err != nil {
+		answer, readErr := c.ask(ctx, input, question+" (numbers and ranges such as 1,3-5; all; none): ")
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		go func() {
-			text, err := input.ReadString('\n')
-			lines <- line{text, err}
-		}()
-		select {
-		case answer := <-lines:
-			picked, err := parsePick(answer.text, n)
-			switch {
-			case err == nil:
-				return picked, nil
-			case answer.err != nil:
-				return nil, fmt.Errorf("no answer: %w", answer.err)
-			}
-			if _, err := fmt.Fprintf(c.Stderr, "%v\n", err); err != nil {
-				return nil, err
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		picked, err := parsePick(answer, n)
+		switch {
+		case err == nil:
+			return picked, nil
+		case readErr != nil:
+			return nil, fmt.Errorf("no answer: %w", readErr)
+		}
+		if _, err := fmt.Fprintf(c.Stderr, "%v\n", err); err != nil {
+			return nil, err
 		}
 	}
 }
