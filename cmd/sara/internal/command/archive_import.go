@@ -46,20 +46,6 @@ A file that was cut is refused, but for a CSV file that ends within its last fie
 The result counts a day once for each of its dimensions: total, query, page, country, device.`
 }
 
-// Validate implements kong's check of a command line.
-func (c *archiveImport) Validate() error {
-	if len(c.Paths) != 1 { // kong reports that there is none
-		return nil
-	}
-	if _, err := os.Stat(c.Paths[0]); err == nil || c.isSearchConsole() || strings.ContainsAny(c.Paths[0], "*?[") {
-		return nil
-	}
-	if _, err := c.format(); err != nil {
-		return fmt.Errorf("%w: name it with --format", err)
-	}
-	return nil
-}
-
 // format returns the format of the flag, or else that of the extension of the only file.
 func (c *archiveImport) format() (archive.Format, error) {
 	if c.Format != "" {
@@ -170,22 +156,26 @@ func (i importing) warnOfDeletion(ctx context.Context, first *translate.Date) er
 
 // read imports the files.
 func (i importing) read(ctx context.Context) (none archiveImportRecord, err error) {
-	var result archive.ImportResult
+	var read func(context.Context) (archive.ImportResult, error)
 	switch {
 	case i.isSearchConsole():
-		result, err = i.readSearchConsole(ctx)
+		read = i.readSearchConsole
 	case len(i.Paths) == 1 && i.Format != "":
-		result, err = i.readFile(ctx)
+		read = i.readFile
 	default:
-		var files sortedFiles
-		if files, err = i.sort(); err != nil {
+		files, err := i.sort()
+		if err != nil {
 			return none, err
 		}
 		if len(files.tables) > 0 {
 			return i.readBulkExport(ctx, files.tables)
 		}
-		result, err = i.readRecords(ctx, files.records)
+		read = func(ctx context.Context) (archive.ImportResult, error) { return i.readRecords(ctx, files.records) }
 	}
+	if i.ExportLog != "" {
+		return none, usage(errors.New("--export-log belongs to a bulk export, and these files are of another kind: leave it out"))
+	}
+	result, err := read(ctx)
 	if err != nil {
 		return none, err
 	}
