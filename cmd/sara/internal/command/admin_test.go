@@ -391,6 +391,13 @@ func TestUsageErrors(t *testing.T) {
 		words := strings.Fields(flag)
 		c.Fails(ExitUsage, append(words, ""), words[len(words)-1]+": it is empty: leave the flag out, or give it a value")
 	}
+	for setting, flag := range map[string]string{"SARA_DATABASE_URL": "--database-url", "SARA_SECRET_KEY": "--secret-key"} {
+		c.Fails(ExitUsage, []string{"account", "list", flag, ""}, setting+" ("+flag+"): it is empty: leave the flag out, or give it a value")
+	}
+	for _, line := range []string{"backup <folder>", "restore <folder>", "property remove <property>", "brand-terms set shop <term>", "report <property>"} {
+		words := strings.Fields(line)
+		c.Fails(ExitUsage, append(words[:len(words)-1], ""), words[len(words)-1], "it is empty: give it a value")
+	}
 }
 
 func TestHelpAndVersion(t *testing.T) {

@@ -4,7 +4,7 @@
 // takes three steps, each with its own exit status if it fails:
 //
 //   - Parse: kong assigns arguments and flags, and the text of each setting from its flag, its variable or the settings file. The status is
-//     ExitUsage for a command line that cannot be parsed or has an empty flag, and ExitError for a settings file that is wrong.
+//     ExitUsage for a command line that cannot be parsed or has an empty argument, and ExitError for a settings file that is wrong.
 //   - Settings: package settings parses all settings of the command at once, so that all wrong ones are reported together. The status is
 //     ExitUsage if the wrong value of one is that of a flag, and ExitError otherwise: also for a file that a flag names.
 //   - Run: kong calls the command's method Run, and passes those parameters that it declares: a context, a Console, the Loader of the

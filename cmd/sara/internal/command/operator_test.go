@@ -89,7 +89,8 @@ func TestCommandsCreateNoDatabase(t *testing.T) {
 		"key list ann@example.com", "audit list"} {
 		c.Fails(ExitError, strings.Fields(command), "SARA_DATABASE_URL: there is no database at "+c.Path("sara.db"), "sara account add")
 	}
-	for _, name := range []string{"", "Acme/Main"} {
+	c.Fails(ExitUsage, []string{"account", "add", "", "--plan", "pro"}, "<name>: it is empty")
+	for _, name := range []string{" ", "Acme/Main"} {
 		c.Fails(ExitUsage, []string{"account", "add", name, "--plan", "pro"}, "account name: ")
 	}
 	if made, err := os.ReadDir(c.Folder); err != nil || len(made) > 0 {

@@ -93,6 +93,9 @@ func readPageGroups(ctx context.Context, con *console.Console, path string) ([]t
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // which names types of Go
 		err = fmt.Errorf("line %d has a JSON %s in the wrong place", 1+bytes.Count(text[:wrong.Offset], []byte("\n")), wrong.Value)
 	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		err = errors.New("it is empty")
+	}
 	if err != nil {
 		return nil, fmt.Errorf(`%s is not a JSON array of {"name", "rules": [{"type", "value"}]}: %w`, path, err)
 	}

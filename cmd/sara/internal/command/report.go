@@ -56,8 +56,6 @@ func (c *reportCommand) Validate() error {
 	switch {
 	case c.All == (len(c.Property) > 0):
 		return errors.New("name properties, or all of them with --all")
-	case slices.Contains(c.Property, ""):
-		return errors.New("the name of a property is empty")
 	case (c.From == nil) != (c.To == nil):
 		return errors.New("--from and --to belong together")
 	case c.From != nil && c.DateRange != "":

@@ -80,6 +80,8 @@ func TestBadSettingsFiles(t *testing.T) {
 		{"list", "listen: [hunter2]\n", "bad.yaml: line 1: setting listen is not a single value; write it like listen: VALUE"},
 		{"no mapping", "hunter2\n", "bad.yaml: it is not a YAML mapping of settings, such as listen: 127.0.0.1:8080"},
 		{"alias", "secret_key: *hunter2\n", "bad.yaml: a value that begins with * or & needs quotes; write settings like"},
+		{"two documents", "listen: 127.0.0.1:0\n---\nreplicas: hunter2\n", "bad.yaml: it has several YAML documents: remove the lines --- between them"},
+		{"no YAML in the second document", "listen: 127.0.0.1:0\n---\n\t- hunter2\n", "bad.yaml: yaml: line "},
 		{"no YAML", "listen: x\n  hunter2: : y\n", "bad.yaml: yaml: line 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

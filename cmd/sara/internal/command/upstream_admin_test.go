@@ -294,6 +294,7 @@ func testPageGroups(t *testing.T, c *clitest.CLI) {
 		`{"name":"Blog"}`:              `is not a JSON array of {"name", "rules": [{"type", "value"}]}: line 1 has a JSON object in the wrong place`,
 		"[\n{\"name\":7}\n]":           "line 2 has a JSON number in the wrong place",
 		`null`:                         "it is null",
+		"\n":                           "it is empty",
 		`[] []`:                        "there is text after the array",
 		`[{"name":"Blog","rule":[]}]`:  `unknown field "rule"`,
 		`[{"name":"Blog","rules":[]}]`: `page group "Blog" has 0 rules`,

@@ -34,30 +34,34 @@ func isUsage(err error) bool {
 // emptyTag is the tag of flags that may be empty.
 const emptyTag = "empty"
 
-// checkEmpty returns an error if the command line has a flag with an empty value, such as that of a variable that a script has not set:
-// without the flag a command does more than was meant, as for all properties, or a key that is not restricted.
+// checkEmpty returns an error if the command line has an empty argument or a flag with an empty value, such as that of a variable that a script
+// has not set: without the flag a command does more than was meant, as for all properties, or a key that is not restricted.
 func checkEmpty(parsed *kong.Context) error {
 	for _, step := range parsed.Path {
-		if step.Flag == nil || step.Resolved || step.Flag.Tag.Has(emptyTag) {
-			continue
-		}
-		empty := false
-		switch value := step.Flag.Target.Interface().(type) {
-		case string:
-			empty = value == ""
-		case []string:
-			empty = len(value) == 0 || slices.Contains(value, "")
-		case commaList:
-			empty = slices.Contains(value, "")
-		}
 		switch {
-		case empty && step.Flag.Required:
+		case step.Positional != nil && isEmpty(step.Positional):
+			return fmt.Errorf("%s: it is empty: give it a value", step.Positional.Summary())
+		case step.Flag == nil || step.Resolved || step.Flag.Tag.Has(emptyTag) || !isEmpty(step.Flag.Value):
+		case step.Flag.Required:
 			return fmt.Errorf("--%s: it is empty: give it a value", step.Flag.Name)
-		case empty:
+		default:
 			return fmt.Errorf("--%s: it is empty: leave the flag out, or give it a value", step.Flag.Name)
 		}
 	}
 	return nil
+}
+
+// isEmpty reports whether a text of the command line is empty, or one of several. Settings find that out by themselves.
+func isEmpty(argument *kong.Value) bool {
+	switch value := argument.Target.Interface().(type) {
+	case string:
+		return value == ""
+	case []string:
+		return len(value) == 0 || slices.Contains(value, "")
+	case commaList:
+		return slices.Contains(value, "")
+	}
+	return false
 }
 
 // A commaList is the value of a flag that may be repeated, and each value a list with commas. Unlike kong's lists it keeps an empty part, so

@@ -1,8 +1,10 @@
 package settings
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -34,13 +36,9 @@ func readFile(path string, known map[string]string) (*settingsFile, error) {
 		return nil, Errorf("SARA_CONFIG", "%v; name a YAML file with settings, such as listen: 127.0.0.1:8080", err)
 	}
 	// Not into a map: the errors of that decoder quote values, which may be secrets.
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		problem := err.Error()
-		if strings.Contains(problem, "anchor") { // it quotes the value
-			problem = "a value that begins with * or & needs quotes"
-		}
-		return nil, Errorf(path, "%s; write settings like listen: 127.0.0.1:8080", problem)
+	document, err := parseYAML(text)
+	if err != nil {
+		return nil, Errorf(path, "%v; write settings like listen: 127.0.0.1:8080", err)
 	}
 	if len(document.Content) == 0 {
 		return file, nil
@@ -64,6 +62,26 @@ func readFile(path string, known map[string]string) (*settingsFile, error) {
 		errs = append(errs, Errorf(path, "the settings are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 	}
 	return file, errors.Join(errs...)
+}
+
+// parseYAML parses a text with at most one YAML document. Its error has no value of the text.
+func parseYAML(text []byte) (document yaml.Node, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err = decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return document, nil
+	}
+	if err == nil {
+		if err = decoder.Decode(new(yaml.Node)); errors.Is(err, io.EOF) {
+			return document, nil
+		}
+	}
+	switch {
+	case err == nil:
+		err = errors.New("it has several YAML documents: remove the lines --- between them")
+	case strings.Contains(err.Error(), "anchor"): // it quotes the value
+		err = errors.New("a value that begins with * or & needs quotes")
+	}
+	return document, err
 }
 
 // add adds one entry.

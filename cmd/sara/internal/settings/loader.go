@@ -178,7 +178,10 @@ func (l *Loader) Parse(parsed *kong.Context) error {
 	l.parsed = parsed
 	errs := l.unknownVariables()
 	for flag, v := range l.values() {
-		if !v.isSet() && !flag.HasDefault {
+		if !v.isSet() {
+			if l.onCommandLine(flag.Name) { // such as that of a variable that a script has not set
+				errs = append(errs, Errorf(environmentName(flag.Name), "it is empty: leave the flag out, or give it a value"))
+			}
 			continue
 		}
 		if s, ok := v.(secret); ok && l.onCommandLine(flag.Name) && s.holdsSecret() {
