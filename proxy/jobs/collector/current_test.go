@@ -3,8 +3,10 @@ package collector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
+	"sara/archive/sqlstore"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -114,4 +116,27 @@ func TestConnectionThatIsRepairedDuringARunIsUsed(t *testing.T) {
 		t.Errorf("%v, %v", results[0].Err, results[1].Err)
 	}
 	w.wantArchived(folder, "blog", *span.Since, w.anchor())
+}
+
+// removingStore is a Store without the property that it is asked to save.
+type removingStore struct{ *fakeUpstream }
+
+func (removingStore) SaveArchiveState(_ context.Context, s sqlstore.ArchiveState) error {
+	return fmt.Errorf("save: %w", &sqlstore.NotFoundError{Kind: "property", Reference: s.PropertyID})
+}
+
+// A property that is removed while it is collected has not failed.
+func TestPropertyThatIsRemovedDuringItsAttemptIsReportedAsRemoved(t *testing.T) {
+	for name, failure := range map[string]error{"collected": nil, "refused": fail(upstream.Forbidden, 0)} {
+		t.Run(name, func(t *testing.T) {
+			w := newUpstream(t, nil)
+			w.failing(func(upstream.Target, translate.Query) error { return failure })
+			c := w.collector(t.TempDir(), func(c *Config) { c.Store = removingStore{w} })
+			results, err := c.Collect(t.Context(), w.properties("shop"), w.weeks(1))
+			check(t, err)
+			if !errors.Is(results[0].Err, ErrRemoved) {
+				t.Errorf("got %v", results[0].Err)
+			}
+		})
+	}
 }

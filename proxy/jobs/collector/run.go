@@ -204,7 +204,7 @@ func (r *run) finish(ctx context.Context, t *task, err error) error {
 }
 
 // save records the state of a property. If that fails, the error becomes that of the result unless it already has one, because the
-// archive does not depend on the record. save returns only the error of ctx.
+// archive does not depend on the record; but a property that was removed meanwhile has no other. save returns only the error of ctx.
 func (r *run) save(ctx context.Context, t *task) error {
 	err := Cover(ctx, r.config.History, &t.state) // collect has reported damaged months
 	if err == nil {
@@ -214,7 +214,10 @@ func (r *run) save(ctx context.Context, t *task) error {
 		t.done = false
 		return ended
 	}
-	if err != nil && t.Err == nil && t.done {
+	switch {
+	case errors.As(err, new(*sqlstore.NotFoundError)):
+		t.Err = ErrRemoved
+	case err != nil && t.Err == nil && t.done:
 		t.Err = fmt.Errorf("save the state of the archive: %w", err)
 	}
 	return nil
