@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -36,12 +37,7 @@ func (i *IndexState) fields() []any {
 		optionalInstant{&i.RefreshedAt}, optionalInstant{&i.CooldownUntil}, &i.Failures, &i.Note}
 }
 
-// IndexState returns the index state of a property; only PropertyID is set if it was never inspected.
-func (s *Store) IndexState(ctx context.Context, propertyID string) (_ IndexState, err error) {
-	defer wrap(&err, "read the state of the coverage of property %s", propertyID)
-	return readIndexState(ctx, s.indexing, propertyID)
-}
-
+// readIndexState returns the index state of a property; only PropertyID is set if it was never inspected.
 func readIndexState(ctx context.Context, q querier, propertyID string) (IndexState, error) {
 	state, err := one(ctx, q, func(row scanner, i *IndexState) error { return row.Scan(i.fields()...) }, selectIndexState, propertyID)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -52,7 +48,8 @@ func readIndexState(ctx context.Context, q querier, propertyID string) (IndexSta
 }
 
 // SaveIndexRun saves the result of a run for a property: InspectedAt, CooldownUntil, Failures and the cleaned Note. SaveDiscovery
-// and PublishInspections save the other fields. Generation stays the same.
+// and PublishInspections save the other fields. Generation stays the same. The error of a property that was removed meanwhile is a
+// NotFoundError.
 func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) (err error) {
 	defer wrap(&err, "save the state of the coverage of property %s", i.PropertyID)
 	if err := s.openIndex(ctx, i.PropertyID); err != nil {
@@ -110,4 +107,16 @@ func scanInspectable(row scanner, p *InspectableProperty) error {
 func (s *Store) InspectableProperties(ctx context.Context) (_ []InspectableProperty, err error) {
 	defer wrap(&err, "list the properties to inspect")
 	return all(ctx, s.overview, scanInspectable, selectInspectable+byName)
+}
+
+// InspectableProperty returns one of InspectableProperties; false if no property has the ID.
+func (s *Store) InspectableProperty(ctx context.Context, id string) (InspectableProperty, bool, error) {
+	p, err := one(ctx, s.overview, scanInspectable, selectInspectable+"WHERE p.id = $1", id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return InspectableProperty{}, false, nil
+	}
+	if err != nil {
+		return InspectableProperty{}, false, fmt.Errorf("read property %s to inspect: %w", id, err)
+	}
+	return p, true, nil
 }

@@ -58,9 +58,18 @@ func urlNames(rows []Inspection) []string {
 	return names(rows, func(u Inspection) string { return u.URL })
 }
 
+// indexState returns the index state of a property.
+func (f *fixture) indexState(id string) IndexState {
+	f.t.Helper()
+	p, exists, err := f.InspectableProperty(f.ctx, id)
+	wantNil(f.t, err)
+	equal(f.t, exists, true)
+	return p.Index
+}
+
 func testIndexState(t *testing.T, f *fixture) {
 	site := f.indexed()
-	equal(t, value(f.IndexState(f.ctx, site.ID))(t), IndexState{PropertyID: site.ID})
+	equal(t, f.indexState(site.ID), IndexState{PropertyID: site.ID})
 	page := value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t)
 	equal(t, page, IndexedPage{State: IndexState{PropertyID: site.ID}, Rows: []Inspection{}})
 	equal(t, value(f.TrackedURLs(f.ctx, site.ID))(t), []TrackedURL{})
@@ -69,17 +78,25 @@ func testIndexState(t *testing.T, f *fixture) {
 	at, until := f.time, f.time.Add(time.Hour)
 	run := IndexState{PropertyID: site.ID, InspectedAt: &at, CooldownUntil: &until, Failures: 3, Note: "over quota"}
 	wantNil(t, f.SaveIndexRun(f.ctx, run))
-	equal(t, value(f.IndexState(f.ctx, site.ID))(t), run)
+	equal(t, f.indexState(site.ID), run)
 	wantNil(t, f.SaveIndexRun(f.ctx, IndexState{PropertyID: site.ID, Note: "not\x00 \xff text", Source: "is not saved"}))
-	equal(t, value(f.IndexState(f.ctx, site.ID))(t), IndexState{PropertyID: site.ID, Note: "not \uFFFD text"})
+	equal(t, f.indexState(site.ID), IndexState{PropertyID: site.ID, Note: "not \uFFFD text"})
 
 	f.discover(site.ID, Discovery{Source: "sitemap", Capped: true, URLs: urlsOf("https://example.com/a", "https://example.com/b")})
 	want := IndexState{PropertyID: site.ID, DiscoveredAt: &at, Source: "sitemap", URLs: 2, Capped: true, Note: "not \uFFFD text"}
-	equal(t, value(f.IndexState(f.ctx, site.ID))(t), want)
+	equal(t, f.indexState(site.ID), want)
 	equal(t, f.publish(site.ID), 0)
 	want.RefreshedAt = &at
-	equal(t, value(f.IndexState(f.ctx, site.ID))(t), want)
-	equal(t, value(f.InspectableProperties(f.ctx))(t), []InspectableProperty{{Property: site, Plan: "pro", Index: want}})
+	equal(t, f.indexState(site.ID), want)
+	inspectable := InspectableProperty{Property: site, Plan: "pro", Index: want}
+	equal(t, value(f.InspectableProperties(f.ctx))(t), []InspectableProperty{inspectable})
+	one, exists, err := f.InspectableProperty(f.ctx, site.ID)
+	wantNil(t, err)
+	equal(t, one, inspectable)
+	equal(t, exists, true)
+	_, exists, err = f.InspectableProperty(f.ctx, "removed")
+	wantNil(t, err)
+	equal(t, exists, false)
 	equal(t, f.Generation(), generation)
 
 	for what, err := range map[string]error{

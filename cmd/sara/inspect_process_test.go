@@ -277,10 +277,11 @@ func testServeInspects(t *testing.T, binary string) {
 	other, _, admin2 := serving(t, binary, on)
 	var state sqlstore.IndexState
 	clitest.Poll(t, "the property is inspected", func() bool {
-		var err error
-		if state, err = store.IndexState(t.Context(), id); err != nil {
+		property, _, err := store.InspectableProperty(t.Context(), id)
+		if err != nil {
 			t.Fatal(err)
 		}
+		state = property.Index
 		return state.InspectedAt != nil
 	})
 	labels := w.Labels(w.Shop)

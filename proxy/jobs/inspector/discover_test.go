@@ -111,9 +111,8 @@ func TestDiscoveryKeepsURLsWithMostClicks(t *testing.T) {
 	w.clicks[pages[9]], w.clicks[pages[0]] = 9, 5
 	capped := func(maxURLs int) Result {
 		t.Helper()
-		p := w.property("shop")
-		p.MaxURLs = maxURLs
-		return value(w.inspector().Inspect(t.Context(), []Property{p}, Options{}))(t)[0]
+		w.change = func(p *Property) { p.MaxURLs = maxURLs }
+		return w.inspect("shop", Options{})
 	}
 	kept := func() []string { return slices.Sorted(maps.Keys(w.tracked("shop"))) }
 	r := capped(4)

@@ -15,6 +15,8 @@
 // consistent snapshot throughout a run, and a killed run loses no results: the next one publishes what is
 // staged and continues. Only calls that were in flight are repeated (at-least-once).
 //
+// Before a property's turn, it is read again (Config.Current), because it may have changed since the run began.
+//
 // # How it behaves
 //
 // The upstream allows 2,000 inspections of a site a day and 600 a minute. Quota counts them across all processes. When the daily

@@ -116,9 +116,8 @@ func TestPlannedAreTheURLsOfTheLastDiscoveryThatAreDue(t *testing.T) {
 	w.serve(shopMap, urls("shop", 10)...)
 	plan := func(when string, opts Options, want map[string]int, change func(*Property)) {
 		t.Helper()
-		p := w.property("shop")
-		change(&p)
-		value(w.inspector().Inspect(t.Context(), []Property{p}, opts))(t)
+		w.change = change
+		w.inspect("shop", opts)
 		equal(t, when, w.planned, want)
 	}
 	shop, unchanged := w.ids["shop"], func(*Property) {}
@@ -414,9 +413,12 @@ func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 				}
 				return nil
 			})
-			properties := w.properties(names...)
-			properties[2].ConnectionID = "another"
-			results := value(w.inspector(func(c *Config) { c.Parallel = 1 }).Inspect(t.Context(), properties, Options{}))(t)
+			w.change = func(p *Property) {
+				if p.PropertyID == w.ids["other"] {
+					p.ConnectionID = "another"
+				}
+			}
+			results := value(w.inspector(func(c *Config) { c.Parallel = 1 }).Inspect(t.Context(), w.properties(names...), Options{}))(t)
 			for i, r := range results {
 				lost := i < 2
 				if lost != errors.Is(r.Err, errDown) || lost && strings.Count(r.Err.Error(), errDown.Error()) != 1 || !lost && r.Inspected != 5 {

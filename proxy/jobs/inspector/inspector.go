@@ -15,7 +15,7 @@ import (
 	"sara/translate"
 )
 
-// Config configures an Inspector. The first seven members are required; the others have defaults.
+// Config configures an Inspector. The first eight members are required; the others have defaults.
 type Config struct {
 	Store    Store
 	History  History
@@ -24,6 +24,9 @@ type Config struct {
 	Quota    Quota
 	Leases   schedule.Leases
 	Holder   string // the name of this process, unique among those that share the Leases
+	// Current returns a property as it is now; exists is false if it was removed. A run may take hours, during which properties may be
+	// removed, archived, or move to another connection.
+	Current func(ctx context.Context, id string) (p Property, exists bool, err error)
 
 	schedule.RunConfig
 
@@ -69,9 +72,10 @@ type Property struct {
 	State    sqlstore.IndexState
 }
 
+func (p Property) isInspected() bool { return !p.Archived && p.MaxURLs > 0 }
+
 // Store keeps the URLs and their results; *sqlstore.Store documents the methods.
 type Store interface {
-	IndexState(ctx context.Context, propertyID string) (sqlstore.IndexState, error)
 	SaveIndexRun(ctx context.Context, s sqlstore.IndexState) error
 	SaveDiscovery(ctx context.Context, propertyID string, d sqlstore.Discovery) error
 	TrackedURLs(ctx context.Context, propertyID string) ([]sqlstore.TrackedURL, error)
@@ -123,7 +127,8 @@ type Inspector struct {
 
 // New returns an Inspector.
 func New(c Config) (*Inspector, error) {
-	if c.Store == nil || c.History == nil || c.Gateway == nil || c.Sitemaps == nil || c.Quota == nil || c.Leases == nil || c.Holder == "" {
+	if c.Store == nil || c.History == nil || c.Gateway == nil || c.Sitemaps == nil || c.Quota == nil || c.Leases == nil || c.Holder == "" ||
+		c.Current == nil {
 		return nil, errors.New("BUG: the configuration of the inspector is not complete")
 	}
 	calendar, err := translate.NewCalendar()
@@ -148,7 +153,7 @@ func (i *Inspector) Daily(properties func(ctx context.Context) ([]Property, erro
 		Now:        i.config.Now,
 		Properties: properties,
 		Status: func(p Property) schedule.Status {
-			return schedule.Status{ID: p.PropertyID, Credentials: schedule.CredentialsOf(p.Target), Enabled: !p.Archived && p.MaxURLs > 0,
+			return schedule.Status{ID: p.PropertyID, Credentials: schedule.CredentialsOf(p.Target), Enabled: p.isInspected(),
 				DoneAt: p.State.InspectedAt, CooldownUntil: p.State.CooldownUntil}
 		},
 		Covers: func(done, now time.Time) bool { return i.calendar.Day(done) >= i.calendar.Day(now) },

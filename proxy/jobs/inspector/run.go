@@ -21,7 +21,7 @@ type Options struct {
 
 // A Result is the outcome for one property.
 type Result struct {
-	Property  Property         // as it was given
+	Property  Property         // as it was when its turn came
 	URLs      int              // tracked
 	Inspected int              // in this run
 	Left      int              // due but not inspected
@@ -31,8 +31,9 @@ type Result struct {
 	Why       error            // why URLs are left although Err is nil: the daily quota, or they were skipped; nil for Options.Max
 }
 
-// Reasons why a property is not inspected at all.
+// Reasons why a property is not inspected.
 var (
+	ErrRemoved      = errors.New("it was removed during the run")
 	ErrNotInspected = errors.New("it is archived, or its plan inspects no URLs")
 	ErrTaken        = errors.New("another process is inspecting it")
 )
@@ -91,7 +92,7 @@ func (r *run) estimate(properties []Property) map[string]int {
 	urls := make(map[string]int, len(properties))
 	today := r.calendar.Day(r.config.Now())
 	for _, p := range properties {
-		if p.Archived || p.MaxURLs <= 0 {
+		if !p.isInspected() {
 			continue
 		}
 		n := p.State.URLs
@@ -112,7 +113,7 @@ func (r *run) property(ctx context.Context, t *task) {
 		return
 	}
 	p := t.Property
-	if p.Archived || p.MaxURLs <= 0 {
+	if !p.isInspected() {
 		t.Err = ErrNotInspected
 	} else {
 		t.Err = r.exclusively(ctx, p, func(ctx context.Context) error { return r.inspect(ctx, t) })
@@ -144,8 +145,7 @@ func (r *run) exclusively(ctx context.Context, p Property, do func(context.Conte
 // inspect works on a property under its lease, and saves its state unless ctx has ended.
 func (r *run) inspect(ctx context.Context, t *task) (err error) {
 	t.began = r.config.Now()
-	// The listed state of the property may be outdated by now.
-	if t.state, err = r.config.Store.IndexState(ctx, t.Property.PropertyID); err != nil {
+	if err := r.lookUp(ctx, t); err != nil {
 		return err
 	}
 	t.URLs, t.Capped = t.state.URLs, t.state.Capped
@@ -164,7 +164,26 @@ func (r *run) inspect(ctx context.Context, t *task) (err error) {
 	if complete {
 		t.state.InspectedAt = &t.began
 	}
-	return schedule.JoinLine(err, r.config.Store.SaveIndexRun(ctx, t.state))
+	saved := r.config.Store.SaveIndexRun(ctx, t.state)
+	if errors.As(saved, new(*sqlstore.NotFoundError)) {
+		return ErrRemoved
+	}
+	return schedule.JoinLine(err, saved)
+}
+
+// lookUp updates the property of a task, which may have changed since it was listed. It returns why the property is not inspected.
+func (r *run) lookUp(ctx context.Context, t *task) error {
+	p, exists, err := r.config.Current(ctx, t.Property.PropertyID)
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return ErrRemoved
+	}
+	if t.Property, t.state = p, p.State; !p.isInspected() {
+		return ErrNotInspected
+	}
+	return nil
 }
 
 // refresh discovers, inspects and publishes. complete is true if no work is left for today.

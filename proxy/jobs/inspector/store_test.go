@@ -41,11 +41,14 @@ func (s *failingStore) AcquireLease(ctx context.Context, name, holder string, tt
 	return s.Store.AcquireLease(ctx, name, holder, ttl)
 }
 
-func (s *failingStore) IndexState(ctx context.Context, id string) (sqlstore.IndexState, error) {
-	if err := s.fail("IndexState"); err != nil {
-		return sqlstore.IndexState{}, err
+// current is the member Current of a configuration.
+func (s *failingStore) current(w *fakeUpstream) func(ctx context.Context, id string) (Property, bool, error) {
+	return func(ctx context.Context, id string) (Property, bool, error) {
+		if err := s.fail("Current"); err != nil {
+			return Property{}, false, err
+		}
+		return w.current(ctx, id)
 	}
-	return s.Store.IndexState(ctx, id)
 }
 
 func (s *failingStore) SaveIndexRun(ctx context.Context, state sqlstore.IndexState) error {
@@ -93,7 +96,7 @@ func TestFailuresOfTheStoreAreReportedAndLoseNoResult(t *testing.T) {
 		rest      int            // inspections of the next run
 	}{
 		"no lease":              {map[string]int{"AcquireLease": 0}, 0, 0, 2},
-		"no state":              {map[string]int{"IndexState": 0}, 0, 0, 2},
+		"no state":              {map[string]int{"Current": 0}, 0, 0, 2},
 		"no URLs":               {map[string]int{"TrackedURLs": 0}, 0, 0, 2},
 		"no publication":        {map[string]int{"PublishInspections": 0}, 0, 0, 2},
 		"no discovery":          {map[string]int{"SaveDiscovery": 0}, 2, 3, 0},
@@ -121,7 +124,7 @@ func TestFailuresOfTheStoreAreReportedAndLoseNoResult(t *testing.T) {
 				time.Sleep(time.Minute)
 
 				store := &failingStore{Store: w.store, left: test.before}
-				failing := func(c *Config) { c.Store, c.Leases = store, store }
+				failing := func(c *Config) { c.Store, c.Leases, c.Current = store, store, store.current(w) }
 				r := w.inspect("shop", Options{}, failing)
 				for method := range test.before {
 					if !errors.Is(r.Err, errDown) || !strings.Contains(r.Err.Error(), method) || strings.Contains(r.Err.Error(), "%!") {

@@ -30,6 +30,7 @@ type fakeUpstream struct {
 	calendar translate.Calendar
 	store    *sqlstore.Store
 	ids      map[string]string // of properties, by name
+	change   func(p *Property) // how a property differs from the stored one; nil: only by its connection and its plan
 
 	mu         sync.Mutex
 	listed     []upstream.Sitemap                                   // by the upstream
@@ -107,9 +108,23 @@ func (w *fakeUpstream) passDay() {
 
 func (w *fakeUpstream) property(name string) Property {
 	w.t.Helper()
-	id := w.ids[name]
-	return Property{Target: upstream.Target{PropertyID: id, Site: "sc-domain:" + name + ".example", ConnectionID: "google"}, MaxURLs: 10_000,
-		State: value(w.store.IndexState(context.Background(), id))(w.t)}
+	p, exists, err := w.current(context.Background(), w.ids[name])
+	check(w.t, err)
+	if !exists {
+		w.t.Fatalf("there is no property %s", name)
+	}
+	return p
+}
+
+// current is the Current of a Config.
+func (w *fakeUpstream) current(ctx context.Context, id string) (Property, bool, error) {
+	stored, exists, err := w.store.InspectableProperty(ctx, id)
+	p := Property{Target: upstream.Target{PropertyID: id, Site: stored.Site, ConnectionID: "google"}, MaxURLs: 10_000,
+		Archived: stored.Archived, State: stored.Index}
+	if w.change != nil {
+		w.change(&p)
+	}
+	return p, exists, err
 }
 
 func (w *fakeUpstream) properties(names ...string) []Property {
@@ -321,7 +336,7 @@ func (w *fakeUpstream) Ended(_ upstream.Target, err error) { w.record("ended %t"
 func (w *fakeUpstream) inspector(change ...func(*Config)) *Inspector {
 	w.t.Helper()
 	const unpaced = 60_000_000
-	config := Config{Store: w.store, Gateway: w, Sitemaps: w, Quota: w, Leases: w.store, Holder: "test", History: fakeHistory{w},
+	config := Config{Store: w.store, Gateway: w, Sitemaps: w, Quota: w, Leases: w.store, Holder: "test", History: fakeHistory{w}, Current: w.current,
 		RunConfig: schedule.RunConfig{Progress: w, Now: func() time.Time { return w.now() }, Total: unpaced},
 		PerSite:   unpaced, ParallelInspections: 1}
 	for _, f := range change {

@@ -75,8 +75,8 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 	}
 	progress, end := newProgress(con.Stderr, collecting)
 	defer end()
-	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store, Current: source.Current,
-		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}})
+	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store,
+		Current: source.CurrentCollectable, RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}})
 	if err != nil {
 		return err
 	}
@@ -153,8 +153,8 @@ func dailyCollection(s settings.Collector, config proxy.Config, history *archive
 	source := &jobs.Source{Gateway: config.Reports.Upstream, Store: config.Store, Plans: config.Admission.Plans}
 	log := jobLog{config.Log, collecting}
 	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
-	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: gateway, Store: source.Store, Current: source.Current,
-		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}})
+	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: gateway, Store: source.Store,
+		Current: source.CurrentCollectable, RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}})
 	if err != nil {
 		return nil, err
 	}

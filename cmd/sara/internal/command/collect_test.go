@@ -137,7 +137,7 @@ func TestCollectorErrorKindsAndHealth(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if now, exists, err := source.Current(ctx, properties[0].PropertyID); err != nil || !exists || !reflect.DeepEqual(now, properties[0]) {
+				if now, exists, err := source.CurrentCollectable(ctx, properties[0].PropertyID); err != nil || !exists || !reflect.DeepEqual(now, properties[0]) {
 					t.Errorf("by its id: %+v, %t, %v; want %+v", now, exists, err, properties[0])
 				}
 				day := translate.NewDate(2026, 1, 1)

@@ -86,7 +86,8 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 	}
 	progress, end := newProgress(con.Stderr, inspecting)
 	defer end()
-	work, err := newInspector(c.Sitemaps, con.Version, inspector.Config{Gateway: source.Gateway, Quota: jobs.InspectionQuota(source.Store, redis),
+	work, err := newInspector(c.Sitemaps, con.Version, inspector.Config{Gateway: source.Gateway,
+		Current: source.CurrentInspectable, Quota: jobs.InspectionQuota(source.Store, redis),
 		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}}, source.Store, history)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (c *inspectCommand) report(con *console.Console, results []inspector.Result
 		records[i] = inspectRecord{ID: r.Property.PropertyID, GSCProperty: r.Property.Site, URLs: r.URLs, Capped: r.Capped, Inspected: r.Inspected,
 			Left: r.Left, Complete: r.Err == nil && r.Left == 0, Note: c.note(r),
 			Problems: console.Each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
-		if r.Err != nil && !errors.Is(r.Err, inspector.ErrNotInspected) {
+		if r.Err != nil && !errors.Is(r.Err, inspector.ErrNotInspected) && !errors.Is(r.Err, inspector.ErrRemoved) {
 			incomplete++
 		}
 	}
@@ -149,7 +150,8 @@ func dailyInspection(s settings.Inspector, config proxy.Config, redis redisconn.
 	source := &jobs.Source{Gateway: config.Reports.Upstream, Store: config.Store, Plans: config.Admission.Plans}
 	log := newInspectionLog(config.Log, config.Registry)
 	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
-	work, err := newInspector(s.Sitemaps, config.Version, inspector.Config{Gateway: gateway, Quota: jobs.InspectionQuota(config.Store, redis),
+	work, err := newInspector(s.Sitemaps, config.Version, inspector.Config{Gateway: gateway,
+		Current: source.CurrentInspectable, Quota: jobs.InspectionQuota(config.Store, redis),
 		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}}, config.Store, history)
 	if err != nil {
 		return nil, err

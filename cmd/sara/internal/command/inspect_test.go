@@ -184,8 +184,8 @@ func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
 		}
 	}
 	store := c.Later()
-	if state, err := store.IndexState(t.Context(), c.PropertyID(store, "shop")); err != nil || state.Source != "performance" {
-		t.Errorf("the URLs come from %q (%v), want performance", state.Source, err)
+	if p, _, err := store.InspectableProperty(t.Context(), c.PropertyID(store, "shop")); err != nil || p.Index.Source != "performance" {
+		t.Errorf("the URLs come from %q (%v), want performance", p.Index.Source, err)
 	}
 }
 

@@ -65,7 +65,7 @@ func (p *Past) inspect(ctx context.Context, property inspector.Property, source 
 	if err != nil {
 		return err
 	}
-	work, err := inspector.New(inspector.Config{Store: source.Store, Gateway: source.Gateway, Sitemaps: sitemaps,
+	work, err := inspector.New(inspector.Config{Store: source.Store, Current: source.CurrentInspectable, Gateway: source.Gateway, Sitemaps: sitemaps,
 		Quota: jobs.InspectionQuota(source.Store, nil), Leases: source.Store, Holder: uuid.NewString(), History: history,
 		RunConfig: schedule.RunConfig{Now: p.now, Total: perMinute}, PerSite: perMinute})
 	if err != nil {

@@ -43,8 +43,8 @@ func (s *Source) collectable(p sqlstore.ArchivableProperty) collector.Property {
 	return collector.Property{Target: target(p.Property), RetentionMonths: s.Plans[p.Plan].RetentionMonths, Archived: p.Archived, State: p.State}
 }
 
-// Current is the member of that name of a collector's configuration.
-func (s *Source) Current(ctx context.Context, id string) (collector.Property, bool, error) {
+// CurrentCollectable is the member Current of a collector's configuration.
+func (s *Source) CurrentCollectable(ctx context.Context, id string) (collector.Property, bool, error) {
 	p, exists, err := s.Store.ArchivableProperty(ctx, id)
 	return s.collectable(p), exists, err
 }
@@ -57,10 +57,19 @@ func (s *Source) Inspectable(ctx context.Context) ([]inspector.Property, error) 
 	}
 	properties := make([]inspector.Property, len(listed))
 	for i, p := range listed {
-		properties[i] = inspector.Property{Target: target(p.Property), MaxURLs: s.Plans[p.Plan].InspectedURLsPerProperty,
-			Archived: p.Archived, State: p.Index}
+		properties[i] = s.inspectable(p)
 	}
 	return properties, nil
+}
+
+func (s *Source) inspectable(p sqlstore.InspectableProperty) inspector.Property {
+	return inspector.Property{Target: target(p.Property), MaxURLs: s.Plans[p.Plan].InspectedURLsPerProperty, Archived: p.Archived, State: p.Index}
+}
+
+// CurrentInspectable is the member Current of an inspector's configuration.
+func (s *Source) CurrentInspectable(ctx context.Context, id string) (inspector.Property, bool, error) {
+	p, exists, err := s.Store.InspectableProperty(ctx, id)
+	return s.inspectable(p), exists, err
 }
 
 // Chosen returns, of the properties of a list, the one that a reference names, or all without a reference.
