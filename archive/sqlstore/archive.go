@@ -71,22 +71,30 @@ func (s *Store) RecordArchiveChange(ctx context.Context, a ArchiveState, action 
 	})
 }
 
-// writeArchiveState reports whether the range of archived days has changed. The first statement locks the row, so that the second one
-// compares with what another process has saved meanwhile.
+const (
+	// PostgreSQL locks a row that exists, although the condition keeps it as it is. To update it twice would check the reference to the
+	// property again, which a removal may have locked before it waits for this row.
+	lockArchiveState = "INSERT INTO archive_states (property_id, failures, note) VALUES ($1, 0, '')" +
+		" ON CONFLICT (property_id) DO UPDATE SET note = '' WHERE FALSE"
+	updateArchiveState = "UPDATE archive_states SET first_day = $1, last_day = $2, gaps = $3, collected_at = $4, rests_until = $5," +
+		" failures = $6, note = $7 WHERE property_id = $8"
+)
+
+// writeArchiveState reports whether the range of archived days has changed, also from what another process has saved meanwhile.
 func writeArchiveState(ctx context.Context, tx *sql.Tx, a ArchiveState) (changed bool, err error) {
-	_, err = tx.ExecContext(ctx, "INSERT INTO archive_states (property_id, gaps, collected_at, rests_until, failures, note)"+
-		" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (property_id) DO UPDATE SET gaps = excluded.gaps,"+
-		" collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures, note = excluded.note",
-		a.PropertyID, gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil), a.Failures, cleanNote(a.Note))
-	if isForeignKeyViolation(err) {
-		return false, &NotFoundError{"property", a.PropertyID}
+	if _, err := tx.ExecContext(ctx, lockArchiveState, a.PropertyID); err != nil {
+		if isForeignKeyViolation(err) {
+			err = &NotFoundError{"property", a.PropertyID}
+		}
+		return false, err
 	}
+	before, err := one(ctx, tx, scanArchiveState, selectArchiveState, a.PropertyID)
 	if err != nil {
 		return false, err
 	}
-	rows, err := affected(ctx, tx, "UPDATE archive_states SET first_day = $1, last_day = $2 WHERE property_id = $3"+
-		" AND (first_day IS DISTINCT FROM $1 OR last_day IS DISTINCT FROM $2)", a.First, a.Last, a.PropertyID)
-	return rows > 0, err
+	_, err = tx.ExecContext(ctx, updateArchiveState, a.First, a.Last, gapsText(a.Gaps), optionalMillis(a.CollectedAt),
+		optionalMillis(a.CooldownUntil), a.Failures, cleanNote(a.Note), a.PropertyID)
+	return !isSameDay(before.First, a.First) || !isSameDay(before.Last, a.Last), err
 }
 
 // NewestArchivedDay returns the last archived day of all properties; nil if nothing is archived.
@@ -94,6 +102,8 @@ func (s *Store) NewestArchivedDay(ctx context.Context) (_ *translate.Date, err e
 	defer wrap(&err, "read the newest archived day")
 	return one(ctx, s.overview, scalar[*translate.Date], "SELECT max(last_day) FROM archive_states")
 }
+
+func isSameDay(a, b *translate.Date) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // An ArchivableProperty is a property with its account's plan and the state of its archive.
 type ArchivableProperty struct {

@@ -157,6 +157,21 @@ func testArchiveStateRace(t *testing.T, f *fixture) {
 	equal(t, value(f.Edition(f.ctx))(t), edition+2)
 }
 
+// A removal locks the property before its state, so a change of the state must not wait for the property.
+func testArchiveStateWhileRemoving(t *testing.T, f *fixture) {
+	if f.dialect != postgresDialect {
+		return // has one writer at a time
+	}
+	f.acme()
+	site, day := f.property("google", "sc-domain:example.com"), translate.NewDate(2026, 11, 19)
+	wantNil(t, f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: site.ID}))
+	removal := &Removal{Properties: []string{site.ID}}
+	wantNil(t, f.open(nil).transact(f.ctx, func(ctx context.Context, tx *sql.Tx) error {
+		wantNil(t, removal.holdOff(ctx, tx, f.dialect))
+		return f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: site.ID, First: &day, Last: &day})
+	}))
+}
+
 // waitForBlocked waits until a query waits for a lock. On SQLite, a change waits before its first query.
 func (f *fixture) waitForBlocked(t *testing.T) {
 	t.Helper()

@@ -113,6 +113,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"one of concurrent contenders holds the lease", testLeaseRace},
 		{"the state of an archive is replaced completely", testArchiveState},
 		{"the edition advances with each of concurrent changes of archived days", testArchiveStateRace},
+		{"the state of an archive changes while its property is removed", testArchiveStateWhileRemoving},
 		{"a change of an archive is in the audit log", testRecordArchiveChange},
 		{"all properties are listed with plan and archive", testArchivableProperties},
 		{"overviews count as a walk over all properties", testOverviews},
