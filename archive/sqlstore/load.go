@@ -26,8 +26,9 @@ func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
 }
 
 // Load replaces everything in the database with the rows of a dump of a schema version, and then migrates it. No server may use the
-// database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If Load fails, the database is empty,
-// or has a schema but no rows, and Load can be called again. A database whose schema is of a newer program is not changed.
+// database meanwhile (OtherProcesses, FileInUse): it would find the tables missing, and then empty. If Load fails, the database is
+// unchanged, or empty, or has a schema but no rows, and Load can be called again. A database whose schema is of a newer program is not
+// changed.
 //
 // The audit log is replaced, too. The load is its newest entry.
 func (s *Store) Load(ctx context.Context, dump io.Reader, schema int64) error {
@@ -59,7 +60,7 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 	if current > 0 {
 		before, _ := one(ctx, s.overview, scalar[int64], "SELECT changes FROM edition") // 0 if the schema is older than editions
 		edition = max(edition, before)
-		if _, err := provider.DownTo(ctx, 0); err != nil {
+		if err := s.dropTables(ctx); err != nil {
 			return fmt.Errorf("drop the tables: %w", err)
 		}
 	}
@@ -75,6 +76,23 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = CASE WHEN changes > $1 THEN changes ELSE $1 END + 1", edition)
+		return err
+	})
+}
+
+// dropTables drops everything that migrations have made. It is one transaction, unlike migrating down: that would leave a part of the data
+// if it ended early, such as keys without the addresses that they are restricted to.
+func (s *Store) dropTables(ctx context.Context) error {
+	return transactWithin(ctx, s.changes, backupLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		for _, table := range slices.Backward(append(dumpedTables(), tablesLeftOut()...)) {
+			if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
+				return err
+			}
+		}
+		if s.dialect != postgresDialect {
+			return nil
+		}
+		_, err := tx.ExecContext(ctx, "DROP FUNCTION IF EXISTS refuse_audit_log_change")
 		return err
 	})
 }

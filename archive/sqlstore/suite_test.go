@@ -138,6 +138,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"invalid orders are refused, and a canceled page ends", testIndexedURLsRefusals},
 		{"a restart loses nothing", testRestart},
 		{"a dump restores into either database", testBackup},
+		{"a load that cannot drop the tables drops none", testLoadThatCannotDrop},
 		{"concurrent migrations all succeed", testMigrateRace},
 		{"a database of the previous schema opens", testPreviousSchema},
 		{"what an old version wrote is served after the migration", testOldRows},
