@@ -39,10 +39,11 @@ func (s *Store) PlanRemoval(ctx context.Context, kind, reference string) (*Remov
 func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
 	defer wrap(&err, "remove %s %q", kind, reference)
 	err = s.writeWithin(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		if err := lockRemoved(ctx, tx, kind, reference); err != nil {
+		id, err := lockRemoved(ctx, tx, kind, reference)
+		if err != nil {
 			return change{}, err
 		}
-		if r, err = planRemoval(ctx, tx, kind, reference); err != nil {
+		if r, err = planRemoval(ctx, tx, kind, id); err != nil {
 			return change{}, err
 		}
 		if err := r.recordParts(ctx, tx, s); err != nil {
@@ -77,14 +78,14 @@ func (r *Removal) holdOff(ctx context.Context, tx *sql.Tx, d dialect) error {
 }
 
 // lockRemoved locks the account of what is removed. Changes of its keys also lock the account first: in different orders, the two could
-// deadlock.
-func lockRemoved(ctx context.Context, tx *sql.Tx, kind, reference string) error {
+// deadlock. It returns the ID, because meanwhile a name may have become that of something else, in another account.
+func lockRemoved(ctx context.Context, tx *sql.Tx, kind, reference string) (id string, err error) {
 	r := &Removal{Kind: kind}
 	if err := r.find(ctx, tx, reference); err != nil {
-		return err
+		return "", err
 	}
-	_, err := lockAccount(ctx, tx, r.account)
-	return err
+	_, err = lockAccount(ctx, tx, r.account)
+	return r.ID, err
 }
 
 func planRemoval(ctx context.Context, q querier, kind, reference string) (*Removal, error) {

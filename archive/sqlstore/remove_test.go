@@ -232,6 +232,27 @@ func testChangeWhileRemoving(t *testing.T, f *fixture) {
 	}
 }
 
+// If the name of what is removed becomes that of something else before the account is locked, nothing is removed.
+func testRemoveRenamed(t *testing.T, f *fixture) {
+	if f.dialect != postgresDialect {
+		return // has one writer at a time
+	}
+	f.account("acme", "pro")
+	first := f.workspace("acme", "main")
+	globex := f.account("globex", "pro")
+	ended := make(chan error)
+	wantNil(t, f.open(nil).transact(f.ctx, func(ctx context.Context, tx *sql.Tx) error {
+		value(lockAccount(ctx, tx, first.AccountID))(t)
+		go func() { ended <- second(f.Remove(f.ctx, KindWorkspace, "main")) }()
+		f.waitForBlocked(t)
+		_, err := tx.ExecContext(ctx, "DELETE FROM workspaces WHERE id = $1", first.ID)
+		_, addErr := tx.ExecContext(ctx, "INSERT INTO workspaces (id, account_id, name, created_at) VALUES ($1, $2, 'main', 0)", newID(), globex.ID)
+		return errors.Join(err, addErr)
+	}))
+	refused[*NotFoundError](t, <-ended)
+	equal(t, value(f.Workspace(f.ctx, "main"))(t).AccountID, globex.ID)
+}
+
 // Reseal locks connections in the order of their IDs. A removal in another order could deadlock with it.
 func testRemovalOrdersConnections(t *testing.T, f *fixture) {
 	f.account("acme", "pro")

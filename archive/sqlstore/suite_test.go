@@ -98,6 +98,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"a change touches only what it is about", testSubjects},
 		{"a removed property takes its data along", testRemoveProperty},
 		{"a property is removed while it is inspected", testRemoveWhileInspecting},
+		{"nothing is removed that gets the name meanwhile", testRemoveRenamed},
 		{"what is removed during a change is not found", testChangeWhileRemoving},
 		{"a removed connection takes its properties along", testRemoveConnection},
 		{"a removed person takes the keys along", testRemovePerson},
