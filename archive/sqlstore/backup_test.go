@@ -7,6 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"sara/policy"
+	"sara/translate"
 )
 
 // dumped returns the lines of a dump, sorted: databases return rows in any order. It leaves out the entries of loads in the audit log.
@@ -29,6 +33,59 @@ func dumped(t *testing.T, s *Store, f *fixture) (text string, lines []string) {
 	return out.String(), lines
 }
 
+// fillAllColumns stores a value in every column of every table that is dumped.
+func (f *fixture) fillAllColumns() {
+	f.t.Helper()
+	tenant := newTenant(f, "globex")
+	day, at := translate.Date(20_100), f.time
+	value(f.SetPlan(f.ctx, tenant.account.ID, "agency", &day))(f.t)
+	spec := keySpec(tenant.people[0].ID, "ends")
+	spec.ExpiresAt = &at
+	value(f.CreateKey(f.ctx, spec, unlimited))(f.t)
+	for _, key := range tenant.keys {
+		value(f.RestrictKey(f.ctx, key.ID, policy.StoredAddresses("192.0.2.1/32")))(f.t)
+	}
+	value(f.RevokeKey(f.ctx, tenant.keys[0].ID))(f.t)
+	wantNil(f.t, f.RecordKeyUses(f.ctx, map[string]time.Time{tenant.keys[1].ID: at}))
+	value(f.SetConnectionHealth(f.ctx, tenant.connections[0].ID, 1, "revoked"))(f.t)
+	id := tenant.properties[0].ID
+	value(f.SetStarred(f.ctx, id, true))(f.t)
+	value(f.MoveProperty(f.ctx, id, tenant.connections[1].ID, "siteOwner"))(f.t)
+	value(f.SetPropertyAccess(f.ctx, id, "no access"))(f.t)
+	value(f.AddAnnotation(f.ctx, id, Annotation{Title: "launch", Note: "of the shop"}))(f.t)
+	wantNil(f.t, f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: id, First: &day, Last: &day, Gaps: []translate.Date{day.MonthStart()},
+		CollectedAt: &at, CooldownUntil: &at, Failures: 3, Note: "over quota"}))
+	longest := "https://www.shop.example/" + strings.Repeat("X", maxURL-len("https://www.shop.example/"))
+	f.discover(id, Discovery{Source: "sitemap", Capped: true, Sitemaps: []DiscoveredSitemap{{Path: "https://www.shop.example/sitemap.xml",
+		LastDownloaded: &at, IsPending: new(true), Warnings: new(int64(1)), Errors: new(int64(2)), Problem: "it is empty"}},
+		URLs: []DiscoveredURL{{URL: "https://www.shop.example/Upper", Clicks: 7, Sitemaps: []int32{0}}, {URL: longest}}})
+	for range 2 { // the second one stays staged
+		f.publish(id)
+		wantNil(f.t, f.StageInspection(f.ctx, id, Inspection{URL: longest, CoverageState: "Soft 404", Bucket: translate.BucketError, Verdict: "FAIL",
+			LastCrawl: &at, At: at}))
+	}
+	wantNil(f.t, f.SaveIndexRun(f.ctx, IndexState{PropertyID: id, InspectedAt: &at, CooldownUntil: &at, Failures: 1, Note: "over quota"}))
+	value(f.TakeInspection(f.ctx, "sc-domain:shop.example", day, 1))(f.t)
+	value(f.Remove(f.ctx, KindProperty, tenant.properties[1].ID))(f.t)
+}
+
+// wantAllColumns fails the test unless every column of every table that is dumped has a value.
+func (f *fixture) wantAllColumns() {
+	f.t.Helper()
+	stored := f.rows()
+	for _, table := range dumpedTables() {
+		if len(stored[table]) == 0 {
+			f.t.Errorf("table %s has no row", table)
+			continue
+		}
+		for column := range stored[table][0] {
+			if !slices.ContainsFunc(stored[table], func(row map[string]string) bool { return row[column] != "" }) {
+				f.t.Errorf("column %s of table %s has no value", column, table)
+			}
+		}
+	}
+}
+
 func testBackup(t *testing.T, f *fixture) {
 	p, c := f.acme()
 	site := f.property("google", "sc-domain:example.com")
@@ -36,6 +93,8 @@ func testBackup(t *testing.T, f *fixture) {
 	f.inspect(site.ID, "Soft 404", "https://example.com/a")
 	f.key(p.Email, "text")
 	value(f.AddAnnotation(f.ctx, site.ID, Annotation{Title: `"quoted", with a line` + " and \U0001F600"}))(t)
+	f.fillAllColumns()
+	f.wantAllColumns()
 	edition := value(f.Edition(f.ctx))(t)
 	text, want := dumped(t, f.Store, f)
 	if strings.Contains(text, "BEGIN PRIVATE") || strings.Contains(text, "-----PRIVATE") {
