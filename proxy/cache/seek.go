@@ -101,7 +101,8 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 }
 
 // call makes a call, and appends the values of all keys except the lease's to memory. It reports whether the lease was taken. Values are
-// returned even if Redis refused to write the lease, or if a long one could not be read and counts as none: both are errors.
+// returned even if Redis refused to write the lease, or if a long one could not be read and counts as none: both are errors. One that is
+// longer than any copy counts as damaged.
 func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, memory [][]byte) (values [][]byte, lease bool, err error) {
 	isProbe := s.breaker.Failure() != nil
 	reply, err := s.wait(c, until)
@@ -118,6 +119,10 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 		case string:
 			bytes = bytesOf(value)
 		case int64:
+			if value > maxPayload { // no copy is as long
+				s.discard(c.keys[i], errTorn)
+				break
+			}
 			if err == nil {
 				err = s.beginLong(ctx, c, isProbe)
 			}

@@ -411,3 +411,27 @@ func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 		t.Errorf("a caller who has left: %v", err)
 	}
 }
+
+// A value longer than any copy is not read: it would take up the memory of this process.
+func TestValueLongerThanAnyCopyIsAMiss(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	upstream := answering(rowsOf(t, 3))
+	q := upstream.request("p", wide("a"))
+	client := server.Client()
+	if err := client.SetRange(t.Context(), newLookup(&q).own.redisKey, maxPayload+maxPayload/4, "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	read := new(bytesRead)
+	client.AddHook(read)
+	c := newReplica(t, client, clock)
+	c.do(t, q, Filled)
+	c.settle()
+	if n := read.Load(); n > longestAlong {
+		t.Errorf("%d bytes are read", n)
+	}
+	if torn, failed := c.metric(t, "discarded_total", "torn"), c.metric(t, "redis_errors_total", ""); torn == 0 || failed > 0 {
+		t.Errorf("counted %v damaged copies and %v errors", torn, failed)
+	}
+	newReplica(t, client, clock).do(t, q, HitShared) // it has been replaced
+	upstream.want(t, 1)
+}
