@@ -9,9 +9,9 @@
 // Claims that do not fit wait. Turns go round robin between accounts, within an account between its keys, and within a key
 // first in, first out. An account has at most Config.PerAccount fills at a time, so one account cannot take the whole
 // budget. A large claim that does not fit is not overtaken by other large ones, so it cannot starve. An eighth of the
-// bytes is reserved for small claims, so a request for a few rows does not wait for others' megabytes; while a large
-// claim waits, small ones get only that eighth. Claims of background jobs are granted only while no request waits, and hold at most
-// half of the bytes.
+// bytes is reserved for small claims, so a request for a few rows does not wait for others' megabytes, not even for those of
+// another key of its account; while a large claim waits, small ones get only that eighth. Claims of background jobs are granted
+// only while no request waits, and hold at most half of the bytes.
 //
 // # Refusals
 //

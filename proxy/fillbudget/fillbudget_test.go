@@ -141,6 +141,28 @@ func TestSmallClaimsHaveAReserve(t *testing.T) {
 	})
 }
 
+// A small claim does not wait behind a large one of another key of its account, and does not take the turn of that one.
+func TestSmallClaimsOfOtherKeysHaveAReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t, Config{Bytes: 1000})
+		for _, name := range []string{"A", "B", "C"} {
+			l.wait(t.Context(), name, Claim{Account: "a", Key: "export", Bytes: large}) // 900 of 875
+		}
+		l.wait(t.Context(), "D", Claim{Account: "b", Bytes: large})
+		for _, name := range []string{"s1", "s2", "s3", "s4"} {
+			l.wait(t.Context(), name, Claim{Account: "a", Key: "page", Bytes: small})
+		}
+		l.wait(t.Context(), "s5", Claim{Account: "a", Key: "export", Bytes: small}) // in the turns of its own key
+		l.want("A", "B", "s1", "s2", "s3", "s4")
+		l.release("s1")
+		l.want("A", "B", "s1", "s2", "s3", "s4")
+		l.release("A")
+		if got := l.granted[6:]; !slices.Contains(got, "C") || slices.Contains(got, "D") {
+			t.Errorf("then granted %v, want the large claim that came first", got)
+		}
+	})
+}
+
 func TestLargeClaimsDoNotOvertakeLargeOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, Config{Bytes: 1000})

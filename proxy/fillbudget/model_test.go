@@ -2,6 +2,7 @@ package fillbudget
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -45,18 +46,19 @@ func (m *model) held(match func(Claim) bool) (sum int64) {
 }
 
 func (m *model) add(id int, c Claim) {
-	m.touch(c, false)
+	m.touch(c, false, false)
 	m.waiting = append(m.waiting, &modelClaim{id: id, claim: c, held: m.size(c)})
 }
 
-// touch moves an account and a key to the end of their queues: after a turn, or when they begin to wait.
-func (m *model) touch(c Claim, served bool) {
+// touch moves an account and a key to the end of their queues: after a turn, or when they begin to wait. The turn of a key is that of its
+// account only if the key is its next one.
+func (m *model) touch(c Claim, served, inTurn bool) {
 	m.turn++
 	lane := fmt.Sprint(c.Background, c.Account)
 	waits := func(match func(Claim) bool) bool {
 		return slices.ContainsFunc(m.waiting, func(w *modelClaim) bool { return w.claim.Background == c.Background && match(w.claim) })
 	}
-	if served || !waits(func(o Claim) bool { return o.Account == c.Account }) {
+	if inTurn || !waits(func(o Claim) bool { return o.Account == c.Account }) {
 		m.accounts[lane] = m.turn
 	}
 	if served || !waits(func(o Claim) bool { return o.Account == c.Account && o.Key == c.Key }) {
@@ -64,50 +66,57 @@ func (m *model) touch(c Claim, served bool) {
 	}
 }
 
-// next returns the claim to grant, nil if there is none.
-func (m *model) next() *modelClaim {
+// next returns the claim to grant, nil if there is none, and whether it is the turn of its key.
+func (m *model) next() (w *modelClaim, inTurn bool) {
 	requests := slices.ContainsFunc(m.waiting, func(w *modelClaim) bool { return !w.claim.Background })
-	if w := m.nextOf(false); w != nil || requests {
-		return w
+	if w, inTurn = m.nextOf(false); w != nil || requests {
+		return w, inTurn
 	}
 	return m.nextOf(true)
 }
 
-func (m *model) nextOf(background bool) *modelClaim {
-	first := map[string]*modelClaim{} // of each account
+func (m *model) nextOf(background bool) (w *modelClaim, inTurn bool) {
+	heads := map[string][]*modelClaim{} // of the keys of each account
 	for _, w := range m.waiting {
-		if w.claim.Background != background {
-			continue
-		}
 		lane := fmt.Sprint(background, w.claim.Account)
-		if f := first[lane]; f == nil || m.keys[lane+"/"+w.claim.Key] < m.keys[lane+"/"+f.claim.Key] {
-			first[lane] = w
+		if w.claim.Background == background &&
+			!slices.ContainsFunc(heads[lane], func(h *modelClaim) bool { return h.claim.Key == w.claim.Key }) {
+			heads[lane] = append(heads[lane], w)
 		}
 	}
-	var heads []*modelClaim
-	for _, w := range first {
-		heads = append(heads, w)
+	lanes := slices.SortedFunc(maps.Keys(heads), func(a, b string) int { return m.accounts[a] - m.accounts[b] })
+	longest := 0
+	for lane, of := range heads {
+		slices.SortFunc(of, func(a, b *modelClaim) int { return m.keys[lane+"/"+a.claim.Key] - m.keys[lane+"/"+b.claim.Key] })
+		longest = max(longest, len(of))
 	}
-	slices.SortFunc(heads, func(a, b *modelClaim) int {
-		return m.accounts[fmt.Sprint(background, a.claim.Account)] - m.accounts[fmt.Sprint(background, b.claim.Account)]
-	})
 	blocked := m.pressed
-	for _, w := range heads {
-		count := 0
-		for _, r := range m.running {
-			if !r.claim.Background && r.claim.Account == w.claim.Account {
-				count++
+	for n := range longest {
+		for _, lane := range lanes {
+			if n >= len(heads[lane]) {
+				continue
 			}
+			w := heads[lane][n]
+			if !background && m.fills(w.claim.Account) >= m.perAccount {
+				continue
+			}
+			if m.fits(w, blocked) {
+				return w, n == 0
+			}
+			blocked = blocked || !m.isSmall(w.claim)
 		}
-		if !background && count >= m.perAccount {
-			continue
-		}
-		if m.fits(w, blocked) {
-			return w
-		}
-		blocked = blocked || !m.isSmall(w.claim)
 	}
-	return nil
+	return nil, false
+}
+
+// fills returns how many fills of an account run.
+func (m *model) fills(account string) (n int) {
+	for _, r := range m.running {
+		if !r.claim.Background && r.claim.Account == account {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *model) fits(w *modelClaim, blocked bool) bool {
@@ -125,7 +134,7 @@ func (m *model) fits(w *modelClaim, blocked bool) bool {
 
 // grant grants what can be granted and returns the IDs.
 func (m *model) grant() (ids []int) {
-	for w := m.next(); w != nil; w = m.next() {
+	for w, inTurn := m.next(); w != nil; w, inTurn = m.next() {
 		m.waiting = slices.DeleteFunc(m.waiting, func(o *modelClaim) bool { return o == w })
 		m.running = append(m.running, w)
 		sibling := slices.IndexFunc(m.waiting, func(o *modelClaim) bool {
@@ -134,7 +143,7 @@ func (m *model) grant() (ids []int) {
 		})
 		key := fmt.Sprint(w.claim.Background, w.claim.Account) + "/" + w.claim.Key
 		turn := m.keys[key]
-		m.touch(w.claim, true)
+		m.touch(w.claim, true, inTurn)
 		if sibling >= 0 {
 			next := m.waiting[sibling]
 			m.waiting = slices.Insert(slices.Delete(m.waiting, sibling, sibling+1), 0, next)
@@ -165,7 +174,7 @@ func FuzzBudget(f *testing.F) {
 				b.dispatch()
 				b.mu.Unlock()
 			case choice < 4 || len(waiting)+len(running) == 0:
-				c := Claim{Account: string('a' + rune(random.IntN(4))), Key: string('k' + rune(random.IntN(2))),
+				c := Claim{Account: string('a' + rune(random.IntN(4))), Key: string('k' + rune(random.IntN(3))),
 					Bytes: size(random, seed), Background: random.IntN(5) == 0,
 					Request: []string{"", "r1", "r2"}[random.IntN(3)]}
 				w := b.waiter(c)

@@ -67,27 +67,37 @@ func (t *turns) push(w *waiter) {
 	t.waiting++
 }
 
-// next yields the next claim of each account in turn. A loop that takes or removes one must end.
+// next yields the next claim of each account in turn, then that of the second key of each, and so on. A loop that takes or removes one
+// must end.
 func (t *turns) next() iter.Seq[*waiter] {
 	return func(yield func(*waiter) bool) {
-		for _, a := range t.accounts {
-			if !yield(a.keys[0].claims[0]) {
-				return
+		for n, more := 0, true; more; n++ {
+			more = false
+			for _, a := range t.accounts {
+				if n >= len(a.keys) {
+					continue
+				}
+				if more = true; !yield(a.keys[n].claims[0]) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// take removes a claim that next has yielded, and moves its account and its key to the end. If the key has another claim for the
-// same request, that one is its next, and the key stays in front.
+// take removes a claim that next has yielded, and moves its key to the end, and its account if it was the turn of that key. If the key has
+// another claim for the same request, that one is its next, and the key stays in its place.
 func (t *turns) take(w *waiter) {
+	inTurn := t.accounts[t.index(w.account)].keys[0].name == w.key
 	t.remove(w)
 	i := t.index(w.account)
 	if i < 0 {
 		return
 	}
 	a := t.accounts[i]
-	t.accounts = append(slices.Delete(t.accounts, i, i+1), a)
+	if inTurn {
+		t.accounts = append(slices.Delete(t.accounts, i, i+1), a)
+	}
 	j := a.index(w.key)
 	if j < 0 {
 		return
