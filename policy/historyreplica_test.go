@@ -1,12 +1,15 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -132,7 +135,10 @@ func (h *history) tickAll() {
 }
 
 // A fakeReplicaStore keeps the usage in a map.
-type fakeReplicaStore struct{ stored map[string]ReplicaUsage }
+type fakeReplicaStore struct {
+	stored   map[string]ReplicaUsage
+	deleting func() error // called before usage is deleted, if set; if it fails, nothing is
+}
 
 // A crashableStore is the store of one replica, which loses what the replica saves once it has crashed.
 type crashableStore struct {
@@ -160,16 +166,28 @@ func (s *fakeReplicaStore) SaveReplicaUsage(_ context.Context, usage []ReplicaUs
 	return added, nil
 }
 
-func (s *fakeReplicaStore) ReplicaUsage(_ context.Context, replica string, day int64) (usage []ReplicaUsage, err error) {
+func (s *fakeReplicaStore) ReplicaUsage(_ context.Context, replica string, day int64, after ReplicaAccount, most int) (
+	usage []ReplicaUsage, err error) {
 	for _, u := range s.stored {
-		if u.Used.Day == day && (replica == "" || u.Replica == replica) {
+		if u.Used.Day == day && (replica == "" || u.Replica == replica) && u.of().compare(after) > 0 {
 			usage = append(usage, u)
 		}
 	}
-	return usage, nil
+	slices.SortFunc(usage, func(a, b ReplicaUsage) int { return a.of().compare(b.of()) })
+	return usage[:min(len(usage), most)], nil
+}
+
+// compare orders as the store does.
+func (a ReplicaAccount) compare(b ReplicaAccount) int {
+	return cmp.Or(strings.Compare(a.Replica, b.Replica), strings.Compare(a.AccountID, b.AccountID))
 }
 
 func (s *fakeReplicaStore) DeleteReplicaUsage(_ context.Context, usage []ReplicaUsage, before int64) error {
+	if s.deleting != nil {
+		if err := s.deleting(); err != nil {
+			return err
+		}
+	}
 	for _, u := range usage {
 		if key := u.Replica + u.Used.AccountID; s.stored[key] == u {
 			delete(s.stored, key)

@@ -151,9 +151,10 @@ func (b *MemoryBudget) brought(used UsageCount) {
 // A ledgerEntry is what Redis needs to restore the counts of one account.
 type ledgerEntry struct {
 	counts
-	loaded UsageCount // the part of seen that is in the store and not yet in Redis
-	limits Plan
-	keys   []drainedKey
+	replica string     // whose; empty: of this one
+	loaded  UsageCount // the part of seen that is in the store and not yet in Redis
+	limits  Plan
+	keys    []drainedKey
 }
 
 // A drainedKey is a key's bucket as Redis last showed it, and the microseconds by which it is full later because of what this

@@ -133,7 +133,8 @@ func newRedisBudget(c RedisBudgetConfig, probe <-chan time.Time) *RedisBudget {
 		stop:            stop,
 	}
 	b.losses = &lossLog{log: c.Log, now: c.Now}
-	b.shares = &shares{store: c.Store, log: c.Log, saved: map[string]ReplicaUsage{}, pending: true} // by replicas that have ended
+	b.shares = &shares{store: c.Store, log: c.Log, saved: map[string]ReplicaUsage{}, brought: map[ReplicaAccount]UsageCount{},
+		pending: true} // by replicas that have ended
 	b.fallback = newMemoryBudget(clock.time, b.members.size, 2)
 	b.batcher = newBatcher(c.Client, clock, b.timeout, b.replica, b.fallback, b.metrics.batches, batchEvents{
 		redisIsDown: b.degraded.Load, redisDown: b.redisDown, relieve: c.Relieve, restore: b.restore,

@@ -50,7 +50,7 @@ func (b *RedisBudget) watch(ctx context.Context, tick <-chan time.Time) {
 }
 
 // rejoinTicks is how many ticks in a row Redis must answer after an outage before its counts are used again: by then every replica
-// has noticed that it is back, and has added what it admitted.
+// has noticed that it is back, and has added what it admitted. This replica has added what others have stored, too.
 const rejoinTicks = 3
 
 // fullSyncTicks is how many ticks pass until a replica compares all that it has counted today with Redis. This finds what heartbeats do
@@ -62,7 +62,7 @@ func (b *RedisBudget) check(ctx context.Context) {
 	down := b.degraded.Load()
 	if down {
 		b.shares.pending = true
-		b.save(ctx, saveBatch)
+		b.save(ctx, storeBatch)
 		if b.probe(ctx) != nil {
 			b.rejoining = 0
 			return
@@ -75,23 +75,33 @@ func (b *RedisBudget) check(ctx context.Context) {
 	if b.sinceFull++; lost || b.sinceFull >= fullSyncTicks {
 		b.fullSync = true
 	}
+	done := false
 	if err == nil {
-		b.noticeBrought(ctx)
+		done, err = b.catchUp(ctx)
 	}
-	if err != nil || b.sync(ctx, b.fullSync) != nil || b.adopt(ctx) != nil {
+	if err != nil {
 		b.rejoining = 0
 		return
-	}
-	if b.fullSync {
-		b.fullSync, b.sinceFull = false, 0
 	}
 	if !down {
 		return
 	}
-	if b.rejoining++; b.rejoining == rejoinTicks || b.members.size() == 1 {
+	if b.rejoining++; done && (b.rejoining >= rejoinTicks || b.members.size() == 1) {
 		b.rejoining = 0
 		b.redisUp()
 	}
+}
+
+// catchUp adds to Redis what it lacks. It reports whether this may be all: what others have stored can take several ticks.
+func (b *RedisBudget) catchUp(ctx context.Context) (done bool, err error) {
+	b.noticeBrought(ctx)
+	if err := b.sync(ctx, b.fullSync); err != nil {
+		return false, err
+	}
+	if b.fullSync {
+		b.fullSync, b.sinceFull = false, 0
+	}
+	return b.adopt(ctx)
 }
 
 // redisUp closes the circuit.

@@ -37,16 +37,14 @@ func restoreBatches(entries []ledgerEntry) iter.Seq[[]ledgerEntry] {
 	}
 }
 
-// restore adds to Redis what it does not have of this replica's entries. It does nothing twice. ctx has a deadline.
+// restore adds to Redis what it does not have of the entries, of this replica or, if they name another one, of that. It does nothing twice.
+// ctx has a deadline.
 func (b *RedisBudget) restore(ctx context.Context, entries []ledgerEntry) error {
 	for i := range entries {
-		entries[i].loaded = b.shares.loadedOf(entries[i].used.AccountID)
+		if e := &entries[i]; e.replica == "" {
+			e.replica, e.loaded = b.replica, b.shares.loadedOf(e.used.AccountID)
+		}
 	}
-	return b.restoreAs(ctx, b.replica, entries)
-}
-
-// restoreAs restores the entries of a replica, this one or one that has ended.
-func (b *RedisBudget) restoreAs(ctx context.Context, replica string, entries []ledgerEntry) error {
 	for batch := range restoreBatches(entries) {
 		pending, err := batch, error(nil)
 		script := []any{"evalsha", b.restoreScript.Hash()}
@@ -54,7 +52,7 @@ func (b *RedisBudget) restoreAs(ctx context.Context, replica string, entries []l
 			if attempt == maxAttempts {
 				return fmt.Errorf("restore counts in Redis: %w", err)
 			}
-			pending, err = b.sendRestores(ctx, script, replica, pending)
+			pending, err = b.sendRestores(ctx, script, pending)
 			switch {
 			case redis.HasErrorPrefix(err, "NOSCRIPT"):
 				script = []any{"eval", restoreLua}
@@ -69,12 +67,12 @@ func (b *RedisBudget) restoreAs(ctx context.Context, replica string, entries []l
 }
 
 // sendRestores restores entries in one pipeline, and returns those that were not restored, with the first error.
-func (b *RedisBudget) sendRestores(ctx context.Context, script []any, replica string, entries []ledgerEntry) (failed []ledgerEntry, err error) {
+func (b *RedisBudget) sendRestores(ctx context.Context, script []any, entries []ledgerEntry) (failed []ledgerEntry, err error) {
 	sent, deadline := b.clock.now(), b.clock.deadline(ctx)
 	pipe := b.config.Client.Pipeline()
 	replies := make([]*redis.IntSliceCmd, len(entries))
 	for i, e := range entries {
-		words := append(slices.Clone(script), 1, accountKey(e.used.AccountID), deadline, replica)
+		words := append(slices.Clone(script), 1, accountKey(e.used.AccountID), deadline, e.replica)
 		replies[i] = redis.NewIntSliceCmd(ctx, append(words, e.args()...)...)
 		_ = pipe.Process(ctx, redisconn.Once(replies[i])) // queues the command; it cannot fail
 	}
@@ -86,7 +84,7 @@ func (b *RedisBudget) sendRestores(ctx context.Context, script []any, replica st
 			now, numbers, replyErr = b.clock.read(numbers, sent)
 		}
 		if replyErr == nil {
-			replyErr = b.restored(replica, entries[i], now, numbers)
+			replyErr = b.restored(entries[i], now, numbers)
 		}
 		if replyErr != nil {
 			failed = append(failed, entries[i])
@@ -114,7 +112,7 @@ func (e *ledgerEntry) args() []any {
 }
 
 // restored records the reply of restore.lua.
-func (b *RedisBudget) restored(replica string, e ledgerEntry, now time.Time, numbers []int64) error {
+func (b *RedisBudget) restored(e ledgerEntry, now time.Time, numbers []int64) error {
 	const replyLength = 12
 	if len(numbers) != replyLength {
 		return fmt.Errorf("reply of Redis has %d numbers, not %d", len(numbers), replyLength)
@@ -126,8 +124,11 @@ func (b *RedisBudget) restored(replica string, e ledgerEntry, now time.Time, num
 	total := Usage{RequestsThisHour: n[0], RequestsToday: n[1], CallsToday: n[2], At: now}
 	beyond := UsageCount{InHour: n[9], InDay: n[10], Calls: n[11]}
 	over := [4]int{n[5], n[6], n[7], n[8]}
-	if replica == b.replica {
+	if e.replica == b.replica {
 		b.fallback.restored(e, now, total, beyond)
+	} else { // so that Redis can lose it again
+		h := hourOf(now)
+		b.fallback.know(UsageCount{AccountID: e.used.AccountID, Hour: int64(h), Day: h.day(), InHour: n[0], InDay: n[1], Calls: n[2]})
 	}
 	// What Redis has never had is not lost.
 	local := e.used.minus(e.synced)
@@ -147,6 +148,11 @@ func (b *RedisBudget) sync(ctx context.Context, afterLoss bool) error {
 	if afterLoss {
 		entries = b.fallback.ledger()
 	}
+	return b.restoreInBatches(ctx, entries)
+}
+
+// restoreInBatches is restore of any number of entries, which takes several round trips.
+func (b *RedisBudget) restoreInBatches(ctx context.Context, entries []ledgerEntry) error {
 	for batch := range restoreBatches(entries) {
 		ctx, cancel := context.WithTimeout(ctx, b.timeout)
 		err := b.restore(ctx, batch)

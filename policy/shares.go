@@ -25,11 +25,17 @@ type ReplicaUsage struct {
 type ReplicaStore interface {
 	// SaveReplicaUsage replaces the stored usage of these replicas and accounts. It returns the part of usage that replaced nothing.
 	SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) (added []ReplicaUsage, err error)
-	// ReplicaUsage returns the stored usage of a replica, or of all if it is empty, on a UTC day, numbered since 1970.
-	ReplicaUsage(ctx context.Context, replica string, day int64) ([]ReplicaUsage, error)
+	// ReplicaUsage returns stored usage of a UTC day, numbered since 1970, in the order of replicas and accounts: of one replica, or of all
+	// if it is empty; at most limit rows, of those after a replica and account, which are both empty for the first rows.
+	ReplicaUsage(ctx context.Context, replica string, day int64, after ReplicaAccount, limit int) ([]ReplicaUsage, error)
 	// DeleteReplicaUsage deletes usage that has not changed since it was read, and all usage of days before a day.
 	DeleteReplicaUsage(ctx context.Context, usage []ReplicaUsage, before int64) error
 }
+
+// A ReplicaAccount identifies a ReplicaUsage.
+type ReplicaAccount struct{ Replica, AccountID string }
+
+func (u *ReplicaUsage) of() ReplicaAccount { return ReplicaAccount{u.Replica, u.Used.AccountID} }
 
 // shares keeps in a ReplicaStore what this replica has admitted without Redis, and brings to Redis what others have.
 type shares struct {
@@ -37,7 +43,11 @@ type shares struct {
 	log     *slog.Logger
 	saved   map[string]ReplicaUsage // by account: of this replica, as stored, unless another replica has brought it to Redis
 	pending bool                    // the store may have usage that Redis lacks
+	adopted ReplicaAccount          // up to which adopt has brought usage to Redis; zero: it begins anew
 	failing bool                    // the store; logged once
+
+	// What this replica has brought to Redis and the store may still have. Others have seen it there: if Redis loses it, they restore it.
+	brought map[ReplicaAccount]UsageCount
 
 	mu     sync.Mutex            // guards loaded, which Load sets
 	loaded map[string]UsageCount // by account: what others had admitted without Redis, which seen includes until Redis is back
@@ -45,8 +55,9 @@ type shares struct {
 
 const (
 	storeTimeout = 2 * time.Second // bounds one access to the store
-	lastTimeout  = 5 * time.Second // after which a replica that ends begins no other access
-	saveBatch    = 500             // accounts, in one tick and in one access
+	lastTimeout  = 5 * time.Second // after which a replica that starts or ends begins no other access
+	storeBatch   = 500             // rows that one access saves or deletes, and accounts that are saved in one tick
+	readBatch    = 10 * storeBatch // rows that one access reads, if nothing is done with them
 )
 
 // loadedOf returns what others had admitted of an account without Redis, and have not brought to it.
@@ -87,7 +98,7 @@ func (b *RedisBudget) saveLast() {
 // storeInBatches stores usage of this replica until the store fails or ctx ends. It reports whether others had brought to Redis what was
 // stored before: then this is no longer local, and has to be stored once more.
 func (b *RedisBudget) storeInBatches(ctx context.Context, usage []ReplicaUsage) (brought bool) {
-	for batch := range slices.Chunk(usage, saveBatch) {
+	for batch := range slices.Chunk(usage, storeBatch) {
 		if ctx.Err() != nil {
 			break
 		}
@@ -154,32 +165,34 @@ func (e *ledgerEntry) stored(replica string) ReplicaUsage {
 // entry returns stored usage as an entry for Redis.
 func (u *ReplicaUsage) entry() ledgerEntry {
 	synced := u.Used.minus(u.Local)
-	return ledgerEntry{counts: counts{used: u.Used, synced: synced, seen: u.Seen, leased: u.Leased, beyond: UsageCount{AccountID: u.Used.AccountID}},
+	return ledgerEntry{replica: u.Replica,
+		counts: counts{used: u.Used, synced: synced, seen: u.Seen, leased: u.Leased, beyond: UsageCount{AccountID: u.Used.AccountID}},
 		limits: Plan{RequestsPerHour: u.PerHour, RequestsPerDay: u.PerDay, SearchConsoleCallsPerDay: u.CallsPerDay}}
 }
 
 // Load reads what replicas have admitted today without Redis, so that this one knows about it while Redis is still away. An error
 // means that it does not know.
 func (b *RedisBudget) Load(ctx context.Context) error {
-	if b.config.Store == nil {
+	if b.shares.store == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
 	defer cancel()
-	usage, err := b.config.Store.ReplicaUsage(ctx, "", hourOf(b.clock.time()).day())
-	if err != nil {
-		return fmt.Errorf("load the shares that replicas have used: %w", err)
-	}
 	seen, local := map[string]UsageCount{}, map[string]UsageCount{}
-	for _, u := range usage {
-		id := u.Used.AccountID
-		known, of := seen[id], local[id]
-		known.AccountID, of.AccountID = id, id
-		known.advanceTo(hour(u.Seen.Hour))
-		known.raise(u.Seen)
-		of.advanceTo(hour(u.Local.Hour))
-		of.add(u.Local)
-		seen[id], local[id] = known, of
+	for usage, err := range b.stored(ctx, "", hourOf(b.clock.time()).day(), ReplicaAccount{}, readBatch) {
+		if err != nil {
+			return fmt.Errorf("load the shares that replicas have used: %w", err)
+		}
+		for _, u := range usage {
+			id := u.Used.AccountID
+			known, of := seen[id], local[id]
+			known.AccountID, of.AccountID = id, id
+			known.advanceTo(hour(u.Seen.Hour))
+			known.raise(u.Seen)
+			of.advanceTo(hour(u.Local.Hour))
+			of.add(u.Local)
+			seen[id], local[id] = known, of
+		}
 	}
 	for id, known := range seen {
 		known.add(local[id])
@@ -197,73 +210,4 @@ func (b *MemoryBudget) know(total UsageCount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.account(total.AccountID, now).seen.raise(total)
-}
-
-// stored returns what a replica, or all if it is empty, has stored on a day.
-func (b *RedisBudget) stored(ctx context.Context, replica string, day int64) ([]ReplicaUsage, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	usage, err := b.shares.store.ReplicaUsage(ctx, replica, day)
-	if err != nil {
-		b.shares.report(err)
-	}
-	return usage, err
-}
-
-// noticeBrought notices what others have brought to Redis of what this replica has stored: the store does not have it any more, and gets it
-// from the next save. A store that fails is not asked: sync must not wait for it.
-func (b *RedisBudget) noticeBrought(ctx context.Context) {
-	s := b.shares
-	if len(s.saved) == 0 || s.failing {
-		return
-	}
-	day := hourOf(b.clock.time()).day()
-	usage, err := b.stored(ctx, b.replica, day) // not those of all replicas: sync waits for it
-	if err != nil {
-		return
-	}
-	remaining := map[string]bool{}
-	for _, u := range usage {
-		remaining[u.Used.AccountID] = true
-	}
-	for id, saved := range s.saved {
-		if saved.Used.Day == day && !remaining[id] {
-			b.fallback.brought(saved.Used)
-			delete(s.saved, id)
-		}
-	}
-}
-
-// adopt brings to Redis what replicas have stored while it was away, those that have ended included, and deletes it. A replica that is
-// still cut off finds that out from the store, see noticeBrought.
-func (b *RedisBudget) adopt(ctx context.Context) error {
-	s := b.shares
-	if s.store == nil || !s.pending {
-		return nil
-	}
-	day := hourOf(b.clock.time()).day()
-	usage, err := b.stored(ctx, "", day)
-	if err != nil {
-		return nil // the store is away: nothing is lost if it comes back today
-	}
-	for _, u := range usage {
-		restoring, cancel := context.WithTimeout(ctx, b.timeout)
-		err := b.restoreAs(restoring, u.Replica, []ledgerEntry{u.entry()})
-		cancel()
-		if err != nil {
-			return err
-		}
-	}
-	if len(usage) > 0 {
-		deleting, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		err = s.store.DeleteReplicaUsage(deleting, usage, day)
-	}
-	s.report(err)
-	s.pending = err != nil
-	clear(s.saved)
-	s.mu.Lock()
-	clear(s.loaded)
-	s.mu.Unlock()
-	return nil
 }

@@ -106,7 +106,7 @@ type slowStore struct {
 }
 
 func (s *slowStore) SaveReplicaUsage(ctx context.Context, usage []ReplicaUsage) ([]ReplicaUsage, error) {
-	if len(usage) > saveBatch {
+	if len(usage) > storeBatch {
 		return nil, context.DeadlineExceeded
 	}
 	s.saved += len(usage)
@@ -119,7 +119,7 @@ func TestReplicaThatEndsStoresManyAccounts(t *testing.T) {
 	avoidHourEnd(t)
 	server := redistest.Single(t)
 	server.Kill()
-	const accounts, gone = 2*saveBatch + 100, saveBatch + 1
+	const accounts, gone = 2*storeBatch + 100, storeBatch + 1
 	store := &slowStore{fakeReplicaStore: fakeReplicaStore{stored: map[string]ReplicaUsage{}}}
 	s := newTestRedisBudget(t, server.Client(), redisOptions{replicas: 3}, make(chan time.Time))
 	s.shares.store = store

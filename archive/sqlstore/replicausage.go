@@ -51,11 +51,12 @@ func (s *Store) SaveReplicaUsage(ctx context.Context, usage []policy.ReplicaUsag
 }
 
 // ReplicaUsage implements policy.ReplicaStore.
-func (s *Store) ReplicaUsage(ctx context.Context, replica string, day int64) (_ []policy.ReplicaUsage, err error) {
+func (s *Store) ReplicaUsage(ctx context.Context, replica string, day int64, after policy.ReplicaAccount, most int) (
+	_ []policy.ReplicaUsage, err error) {
 	defer wrap(&err, "read what replicas admitted without Redis")
-	return all(ctx, s.overview, scanReplicaUsage,
-		"SELECT "+replicaUsageColumns+" FROM replica_usage WHERE ($1 = '' OR replica = $1) AND day = $2 ORDER BY replica, account_id",
-		replica, day)
+	return all(ctx, s.overview, scanReplicaUsage, "SELECT "+replicaUsageColumns+" FROM replica_usage"+
+		" WHERE ($1 = '' OR replica = $1) AND day = $2 AND (replica, account_id) > ($3, $4) ORDER BY replica, account_id LIMIT $5",
+		replica, day, after.Replica, after.AccountID, most)
 }
 
 // DeleteReplicaUsage implements policy.ReplicaStore.

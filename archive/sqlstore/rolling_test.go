@@ -88,9 +88,9 @@ func testRollingReplicaUsage(t *testing.T, f *fixture) {
 		" VALUES ('r', 'a', 499992, 20833, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 0, 250, 1000, -1)"))(t)
 	before := u
 	before.Leased = at
-	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833))(t), []policy.ReplicaUsage{before})
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833, policy.ReplicaAccount{}, 9))(t), []policy.ReplicaUsage{before})
 	equal(t, len(value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{u}))(t)), 0)
-	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833))(t), []policy.ReplicaUsage{u})
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833, policy.ReplicaAccount{}, 9))(t), []policy.ReplicaUsage{u})
 	local := value(one(f.ctx, f.changes, scalar[int], "SELECT local_in_day FROM (SELECT "+usageColumnsBefore+" FROM replica_usage) AS before"))(t)
 	equal(t, local, 5)
 }

@@ -159,7 +159,7 @@ func (f *fixture) changeAccount(acme tenant) {
 	f.touches("SetPlan", func() error { return only(f.SetPlan(ctx, acme.account.ID, "solo", nil)) }, subject{acme.account.ID})
 	f.touches("SaveUsage", func() error { f.use(acme.account.ID, 2); return nil }, subject{acme.account.ID})
 	f.touches("DeleteReplicaUsage", func() error {
-		used := value(f.ReplicaUsage(ctx, "", 20_833))(t)
+		used := value(f.ReplicaUsage(ctx, "", 20_833, policy.ReplicaAccount{}, 9))(t)
 		used = slices.DeleteFunc(used, func(u policy.ReplicaUsage) bool { return u.Used.AccountID != acme.account.ID || u.Replica != "r1" })
 		return f.DeleteReplicaUsage(ctx, used, 20_833)
 	}, subject{acme.account.ID, "replica:r1"})

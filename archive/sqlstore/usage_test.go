@@ -42,14 +42,24 @@ func testReplicaUsage(t *testing.T, f *fixture) {
 	old, one, two := usage("r1", "a", 20_832, 1), usage("r1", "b", 20_833, 2), usage("r2", "a", 20_833, 3)
 	equal(t, value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{old, two}))(t), []policy.ReplicaUsage{old, two})
 	equal(t, value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{one, two}))(t), []policy.ReplicaUsage{one}) // which replaced nothing
-	read := value(f.ReplicaUsage(f.ctx, "", 20_833))(t)
+	read := value(f.ReplicaUsage(f.ctx, "", 20_833, policy.ReplicaAccount{}, 9))(t)
 	equal(t, read, []policy.ReplicaUsage{one, two})
-	equal(t, value(f.ReplicaUsage(f.ctx, "r2", 20_833))(t), []policy.ReplicaUsage{two})
+	equal(t, value(f.ReplicaUsage(f.ctx, "r2", 20_833, policy.ReplicaAccount{}, 9))(t), []policy.ReplicaUsage{two})
+	three := usage("r2", "b", 20_833, 5)
+	value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{three}))(t)
+	after := policy.ReplicaAccount{}
+	for _, u := range []policy.ReplicaUsage{one, two, three} { // one at a time
+		equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833, after, 1))(t), []policy.ReplicaUsage{u})
+		after = policy.ReplicaAccount{Replica: u.Replica, AccountID: u.Used.AccountID}
+	}
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833, after, 1))(t), []policy.ReplicaUsage{})
+	equal(t, value(f.ReplicaUsage(f.ctx, "r2", 20_833, policy.ReplicaAccount{Replica: "r2", AccountID: "a"}, 9))(t), []policy.ReplicaUsage{three})
+	wantNil(t, f.DeleteReplicaUsage(f.ctx, []policy.ReplicaUsage{three}, 20_832))
 
 	more := usage("r2", "a", 20_833, 4)
 	equal(t, len(value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{more}))(t)), 0)
 	wantNil(t, f.DeleteReplicaUsage(f.ctx, read, 20_833)) // what was saved since then stays
-	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833))(t), []policy.ReplicaUsage{more})
-	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_832))(t), []policy.ReplicaUsage{})
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_833, policy.ReplicaAccount{}, 9))(t), []policy.ReplicaUsage{more})
+	equal(t, value(f.ReplicaUsage(f.ctx, "", 20_832, policy.ReplicaAccount{}, 9))(t), []policy.ReplicaUsage{})
 	equal(t, value(f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{one}))(t), []policy.ReplicaUsage{one}) // it was deleted
 }
