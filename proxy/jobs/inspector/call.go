@@ -14,7 +14,7 @@ import (
 func (x *inspection) inspectURL(ctx context.Context, url string) (status upstream.Inspection, err error) {
 	err = x.retry(x.active, x.task.Property, func() error {
 		status, err = x.call(ctx, url)
-		if err != nil && schedule.KindOf(err) == upstream.Unavailable && !errors.Is(err, errDayUsedUp) && x.othersAnswered() {
+		if err != nil && schedule.KindOf(err) == upstream.Unavailable && x.othersAnswered() {
 			return unanswered{err}
 		}
 		return err

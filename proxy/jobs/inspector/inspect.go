@@ -124,7 +124,7 @@ func (x *inspection) advance(url string) {
 func (x *inspection) take() (url string, probe, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.end != nil || len(x.due) == 0 || x.remaining == 0 || x.active.Err() != nil {
+	if len(x.due) == 0 || x.remaining == 0 || x.active.Err() != nil {
 		return "", false, false
 	}
 	x.remaining--
