@@ -99,6 +99,9 @@ func TestUnreadableSitemapKeepsItsURLs(t *testing.T) {
 				}
 				slices.Sort(problems)
 				equal(t, "problems", problems, test.problems)
+				noticed := slices.DeleteFunc(w.events, func(event string) bool { return !strings.HasPrefix(event, "sitemap ") })
+				equal(t, "problems in the progress", len(noticed), len(test.problems))
+				w.events = nil
 			}
 		})
 	}

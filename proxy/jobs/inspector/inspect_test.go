@@ -39,7 +39,7 @@ func TestInspectInspectsAndPublishesEveryURL(t *testing.T) {
 	s := w.summary("shop")
 	day := w.calendar.Day(noon)
 	equal(t, "trend", s.Trend, []sqlstore.IndexDay{{Date: day, URLs: 4, Indexed: 1, NotIndexed: 1, Error: 1, Unknown: 1}})
-	if s.State.Source != "sitemap+performance" || !s.State.InspectedAt.Equal(noon) || !s.State.RefreshedAt.Equal(noon) ||
+	if s.State.Source != "sitemap+performance" || !s.State.DiscoveredAt.Equal(noon) || !s.State.InspectedAt.Equal(noon) || !s.State.RefreshedAt.Equal(noon) ||
 		s.State.Failures != 0 || s.State.Note != "" {
 		t.Errorf("stored %+v", s.State)
 	}
@@ -145,6 +145,7 @@ func TestResultExplainsWhyURLsAreLeft(t *testing.T) {
 	}
 	r := w.inspect("shop", Options{Max: new(0)})
 	equal(t, "none", []any{r.Inspected, r.Left, r.Err, r.Why}, []any{0, 10, nil, nil})
+	equal(t, "progress of none", w.events, []string{"10 URLs", "ended true"})
 	if s := w.summary("shop").State; s.DiscoveredAt == nil || s.RefreshedAt != nil {
 		t.Errorf("discovered only: %+v", s)
 	}
@@ -339,6 +340,25 @@ func TestStagedURLsAreNotInspectedAgain(t *testing.T) {
 	}
 }
 
+// The staged results are published before the discovery, which may then change what there is to count.
+func TestStagedURLsThatAreGoneAreNotCounted(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 5)...)
+	ctx, cancel := context.WithCancel(context.Background())
+	w.during = func(_ context.Context, url string) {
+		if url == urls("shop", 5)[4] {
+			cancel()
+		}
+	}
+	if _, err := w.inspector().Inspect(ctx, w.properties("shop"), Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	w.serve(shopMap, urls("shop", 4)...)
+	r := w.inspect("shop", Options{})
+	equal(t, "the next run", []any{r.URLs, r.Left, r.Err}, []any{4, 0, nil})
+	equal(t, "URLs of the trend", w.summary("shop").Trend[0].URLs, 4)
+}
+
 func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 	const pages = 40
 	bad := func(n int) func(string) bool {
@@ -376,7 +396,7 @@ func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 				equal(t, "calls", len(w.inspectedURLs()), test.calls)
 				s := w.summary("shop").State
 				equal(t, "failures", s.Failures, test.failed)
-				if test.failed > 0 != (r.Err != nil) || test.failed > 0 && (!strings.Contains(s.Note, "full user") || !errors.Is(r.Err, errDown)) {
+				if test.failed > 0 != (r.Err != nil) || test.failed > 0 && (r.Why != nil || !strings.Contains(s.Note, "full user") || !errors.Is(r.Err, errDown)) {
 					t.Errorf("ended with %v, note %q", r.Err, s.Note)
 				}
 			})
@@ -388,6 +408,19 @@ func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 	if r := w.inspect("shop", Options{}); r.Left != 2 || r.Err == nil || !strings.Contains(r.Err.Error(), "full user") {
 		t.Errorf("a property of two URLs: %+v", r)
 	}
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) { // the workers are refused before one of them has probed
+		all := urls("shop", pages)
+		w.serve(shopMap, all...)
+		w.during = func(ctx context.Context, _ string) { _ = schedule.Sleep(ctx, time.Minute) }
+		w.fails = func(_ upstream.Target, url string, _ int) error {
+			if slices.Contains(all[1:1+2*maxRejections], url) {
+				return fail(upstream.Rejected)
+			}
+			return nil
+		}
+		r := w.inspect("shop", Options{}, func(c *Config) { c.ParallelInspections = 2 * maxRejections })
+		equal(t, "in parallel", []any{r.Inspected, r.Err}, []any{pages - 2*maxRejections, nil})
+	})
 }
 
 func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
@@ -423,6 +456,9 @@ func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 				lost := i < 2
 				if lost != errors.Is(r.Err, errDown) || lost && strings.Count(r.Err.Error(), errDown.Error()) != 1 || !lost && r.Inspected != 5 {
 					t.Errorf("%s: %+v", names[i], r)
+				}
+				if lost && strings.Contains(r.Err.Error(), "full user") {
+					t.Errorf("%s: a lost connection is explained by a refusal: %v", names[i], r.Err)
 				}
 				if at := w.summary(names[i]).State.InspectedAt; lost == at.Equal(w.now()) {
 					t.Errorf("%s: the day counts as inspected at %s", names[i], at)

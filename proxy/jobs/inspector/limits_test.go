@@ -146,6 +146,7 @@ func TestUnansweredURLIsSkipped(t *testing.T) {
 		at, calls []int // the URLs, and how many calls each takes
 	}{
 		{[]int{0}, []int{schedule.MaxAttempts}},
+		{[]int{1}, []int{1}},
 		{[]int{25}, []int{1}},
 		{[]int{49}, []int{1}},
 		{[]int{25, 26}, []int{1, schedule.MaxAttempts}},
@@ -165,7 +166,7 @@ func TestUnansweredURLIsSkipped(t *testing.T) {
 						return nil
 					}
 					r := w.inspect("shop", Options{}, paced, func(c *Config) { c.ParallelInspections = parallel })
-					equal(t, "result", []any{r.Inspected, r.Left, r.Err}, []any{50 - len(c.at), len(c.at), nil})
+					equal(t, "result", []any{r.Inspected, r.Left, r.Err, errors.Is(r.Why, errDown)}, []any{50 - len(c.at), len(c.at), nil, true})
 					calls := make(map[string]int)
 					for _, url := range w.inspectedURLs() {
 						calls[url]++
@@ -428,6 +429,9 @@ func TestDailyStartsWithPropertiesWithoutResultsThenOldest(t *testing.T) {
 			ids = append(ids, p.PropertyID)
 		}
 		equal(t, "due", ids, []string{"new", "stale", "cooled", "fresh"})
+		if p, err := d.Outcome(Result{Property: due[1], Err: errDown}); p.PropertyID != "stale" || !errors.Is(err, errDown) {
+			t.Errorf("the outcome of a failure is %v of %s", err, p.PropertyID)
+		}
 		return nil, nil
 	}
 	d.Run(ctx)
