@@ -88,9 +88,7 @@ func (b *RedisBudget) adopt(ctx context.Context) (done bool, err error) {
 		clear(s.saved)
 		clear(s.brought)
 	}
-	s.mu.Lock()
-	clear(s.loaded)
-	s.mu.Unlock()
+	b.fallback.loadedIsBrought()
 	return true, nil
 }
 

@@ -144,6 +144,28 @@ func TestManySharesAreBroughtInSeveralTicks(t *testing.T) {
 	brings.Close()
 }
 
+// A replica that starts while another one is cut off knows the share of that from the store. Redis does not have it yet, and has not lost it:
+// the first request does not open the circuit.
+func TestShareThatIsNotBroughtYetIsNoLoss(t *testing.T) {
+	t.Parallel()
+	h := newHistoryWorld(t).begin(t, 0)
+	h.startReplicas(1)
+	isCut := h.replicas[0]
+	isCut.cut.Store(true)
+	h.admitAs(isCut, 3)
+	isCut.check(t.Context())
+	h.start(false)
+	starts := h.replicas[1]
+	h.admitAs(starts, 1)
+	if starts.Degraded() {
+		t.Error("the replica does not use Redis")
+	}
+	h.check()
+	for _, r := range h.replicas {
+		r.Close()
+	}
+}
+
 // What a replica has brought of one that has ended, it restores itself.
 func TestShareThatIsBroughtIsKnown(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func (b *MemoryBudget) marks(accountID string) (m marks) {
 	if a.used.InDay > 0 {
 		m.ownDay = packed(a.used.Day, a.used.InDay)
 	}
-	if total := a.total(); total.InDay > 0 {
+	if total := a.total().minus(a.loaded); total.InDay > 0 {
 		m.knownDay = packed(total.Day, total.InDay)
 	}
 	m.leasedDay, m.leasedHour = int64(a.leased.InDay), packed(a.used.Hour, a.leased.InHour)
@@ -151,8 +151,7 @@ func (b *MemoryBudget) brought(used UsageCount) {
 // A ledgerEntry is what Redis needs to restore the counts of one account.
 type ledgerEntry struct {
 	counts
-	replica string     // whose; empty: of this one
-	loaded  UsageCount // the part of seen that is in the store and not yet in Redis
+	replica string // whose; empty: of this one
 	limits  Plan
 	keys    []drainedKey
 }

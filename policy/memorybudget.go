@@ -37,6 +37,7 @@ type counts struct {
 	seen   UsageCount // what all replicas have used as far as is known, with synced and without the rest of used
 	leased UsageCount // the part of used without synced that Redis has leased to this replica
 	beyond UsageCount // how much of that is known to be reported as beyond a limit
+	loaded UsageCount // the part of seen that is in a ReplicaStore, and was not in Redis when this replica started
 }
 
 // total is what all replicas have used, as far as is known.
@@ -226,10 +227,10 @@ func (b *MemoryBudget) account(id string, now time.Time) *account {
 	a := b.accounts[id]
 	if a == nil {
 		none := UsageCount{AccountID: id}
-		a = &account{counts: counts{none, none, none, none, none}, buckets: map[string]keyBucket{}}
+		a = &account{counts: counts{none, none, none, none, none, none}, buckets: map[string]keyBucket{}}
 		b.accounts[id] = a
 	}
-	for _, c := range [...]*UsageCount{&a.used, &a.seen, &a.leased, &a.beyond} {
+	for _, c := range [...]*UsageCount{&a.used, &a.seen, &a.leased, &a.beyond, &a.loaded} {
 		c.advanceTo(b.latest)
 	}
 	return a
@@ -243,7 +244,7 @@ const mostAhead hour = 24
 func (b *MemoryBudget) goBack(h hour) {
 	b.latest = h
 	for _, a := range b.accounts {
-		for _, c := range [...]*UsageCount{&a.used, &a.synced, &a.seen, &a.leased, &a.beyond, &a.base.used, &a.base.seen} {
+		for _, c := range [...]*UsageCount{&a.used, &a.synced, &a.seen, &a.leased, &a.beyond, &a.loaded, &a.base.used, &a.base.seen} {
 			c.goBackTo(h)
 		}
 	}

@@ -42,7 +42,7 @@ func restoreBatches(entries []ledgerEntry) iter.Seq[[]ledgerEntry] {
 func (b *RedisBudget) restore(ctx context.Context, entries []ledgerEntry) error {
 	for i := range entries {
 		if e := &entries[i]; e.replica == "" {
-			e.replica, e.loaded = b.replica, b.shares.loadedOf(e.used.AccountID)
+			e.replica = b.replica
 		}
 	}
 	for batch := range restoreBatches(entries) {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -48,9 +47,6 @@ type shares struct {
 
 	// What this replica has brought to Redis and the store may still have. Others have seen it there: if Redis loses it, they restore it.
 	brought map[ReplicaAccount]UsageCount
-
-	mu     sync.Mutex            // guards loaded, which Load sets
-	loaded map[string]UsageCount // by account: what others had admitted without Redis, which seen includes until Redis is back
 }
 
 const (
@@ -59,13 +55,6 @@ const (
 	storeBatch   = 500             // rows that one access saves or deletes, and accounts that are saved in one tick
 	readBatch    = 10 * storeBatch // rows that one access reads, if nothing is done with them
 )
-
-// loadedOf returns what others had admitted of an account without Redis, and have not brought to it.
-func (s *shares) loadedOf(accountID string) UsageCount {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.loaded[accountID]
-}
 
 // report logs that the store has begun to fail, once.
 func (s *shares) report(err error) {
@@ -120,7 +109,7 @@ func (b *RedisBudget) unsaved(most int) []ReplicaUsage {
 		if saved := s.saved[id]; saved.Used == u.Used && saved.Local == u.Local || u.Used.InDay == 0 && u.Used.charged() == 0 {
 			continue
 		}
-		u.Seen = u.Seen.minus(s.loadedOf(id))
+		u.Seen = u.Seen.minus(e.loaded)
 		if e.isSynced() {
 			rest = append(rest, u)
 		} else {
@@ -197,10 +186,8 @@ func (b *RedisBudget) Load(ctx context.Context) error {
 	for id, known := range seen {
 		known.add(local[id])
 		b.fallback.know(known)
+		b.fallback.load(local[id])
 	}
-	b.shares.mu.Lock()
-	b.shares.loaded = local
-	b.shares.mu.Unlock()
 	return nil
 }
 
@@ -210,4 +197,21 @@ func (b *MemoryBudget) know(total UsageCount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.account(total.AccountID, now).seen.raise(total)
+}
+
+// load records which part of what is known is in the store, and was not in Redis: Redis is not expected to have it.
+func (b *MemoryBudget) load(local UsageCount) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.account(local.AccountID, now).loaded.raise(local)
+}
+
+// loadedIsBrought records that Redis has what was loaded.
+func (b *MemoryBudget) loadedIsBrought() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, a := range b.accounts {
+		a.loaded = UsageCount{AccountID: id, Hour: a.loaded.Hour, Day: a.loaded.Day}
+	}
 }
