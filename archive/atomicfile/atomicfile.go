@@ -6,14 +6,42 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 )
 
 // TemporaryPrefix is the beginning of the names of files that are not complete. Programs that read a folder as one table, such as Spark, skip
-// names that begin with a dot. A process that is killed leaves such a file behind; it may be deleted when no other process writes there.
+// names that begin with a dot. A process that is killed leaves such a file behind: see RemoveAbandoned.
 const TemporaryPrefix = ".tmp-"
+
+// RemoveAbandoned removes the temporary files of processes that were killed. Each pattern is one of fs.Glob, for directories of root. No other
+// process may be writing there.
+func RemoveAbandoned(root *os.Root, patterns ...string) error {
+	for _, pattern := range patterns {
+		found, err := fs.Glob(root.FS(), path.Join(pattern, TemporaryPrefix+"*"))
+		if err != nil {
+			return err
+		}
+		for _, name := range found {
+			if !isTemporary(path.Base(name)) {
+				continue
+			}
+			if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isTemporary reports whether Create makes such names. Other files may begin with the prefix, too.
+func isTemporary(name string) bool {
+	text := strings.TrimPrefix(name, TemporaryPrefix)
+	return len(text) == len(rand.Text()) && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
 
 // Replace replaces a file of root, or creates it, with the output of write. Only its owner can read it. If Replace fails, the file is what it
 // was, and no other is left. The new content is on the disk before it gets the name, but the name itself may not be: after a crash, the old

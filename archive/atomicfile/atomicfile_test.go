@@ -3,9 +3,11 @@ package atomicfile
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,5 +73,49 @@ func TestReplaceSaysWhatItCannotReplace(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("it leaves %v, %v", entries, err)
+	}
+}
+
+// A killed process leaves its file. Other files stay, whatever their names begin with.
+func TestRemoveAbandoned(t *testing.T) {
+	t.Parallel()
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := errors.Join(root.Mkdir("a", 0o700), root.Mkdir("b", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(io.Writer) error { return nil }
+	var left []string
+	for _, directory := range []string{".", "a", "b"} {
+		temporary, err := Create(root, directory, nothing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := path.Join(directory, ".tmp-notes")
+		if left = append(left, notes); directory == "b" {
+			left = append(left, temporary) // no pattern matches it
+		}
+		if err := Replace(root, notes, nothing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := RemoveAbandoned(root, ".", "a*", "none"); err != nil {
+		t.Error(err)
+	}
+	var found []string
+	for _, pattern := range []string{".tmp-*", "*/.tmp-*"} {
+		names, err := fs.Glob(root.FS(), pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, names...)
+	}
+	slices.Sort(found)
+	slices.Sort(left)
+	if !slices.Equal(found, left) {
+		t.Errorf("it leaves %v, want %v", found, left)
 	}
 }

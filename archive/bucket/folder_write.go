@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sara/archive/atomicfile"
+	"sara/archive/filelock"
 )
 
 // withLock runs change under the lock on the directory of the object, which it creates if necessary.
@@ -46,7 +47,10 @@ func lock(ctx context.Context, dir *os.File) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		acquired, err := tryLock(dir)
+		acquired, err := filelock.Try(dir)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return errors.New("a folder cannot be locked on this system: use an s3:// bucket")
+		}
 		if err != nil {
 			return fmt.Errorf("lock %s: %w", dir.Name(), err)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"sara/archive/atomicfile"
+	"sara/archive/filelock"
 	"sara/translate"
 )
 
@@ -113,8 +114,12 @@ func lockFolder(path string) (_ *os.File, err error) {
 			err = errors.Join(err, lock.Close())
 		}
 	}()
-	if err := tryLock(lock); err != nil {
-		return nil, fmt.Errorf("%s: another import of this property is running: %w", path, err)
+	switch taken, err := filelock.Try(lock); {
+	case errors.Is(err, errors.ErrUnsupported): // then nothing is locked
+	case err != nil:
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	case !taken:
+		return nil, fmt.Errorf("%s: another import of this property is running", path)
 	}
 	// The lock of a file that was deleted in between excludes nobody: the next import locks a new one.
 	locked, err := lock.Stat()

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"sara/archive/atomicfile"
+	"sara/archive/filelock"
 )
 
 // saveEvery is the interval at which the record is written during a run: a killed run loses what it recorded within this time.
@@ -36,7 +37,7 @@ type Folder struct {
 	Path string
 
 	mode  Mode
-	root  *os.Root // nothing is written outside
+	root  *filelock.Folder // nothing is written outside
 	mu    sync.Mutex
 	saved time.Time
 }
@@ -50,14 +51,15 @@ func IsEmpty(path string) (bool, error) {
 	return len(entries) == 0, err
 }
 
-// OpenFolder opens a folder, and makes it if it does not exist. The caller closes it.
+// OpenFolder opens a folder, and makes it if it does not exist. It is an error if another run is writing into it: their files would be mixed. The
+// caller closes the folder.
 func OpenFolder(path string, mode Mode) (*Folder, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(path)
+	root, err := filelock.OpenFolder(path)
 	if err != nil {
 		return nil, err
+	}
+	if err := atomicfile.RemoveAbandoned(root.Root, ".", "*"); err != nil {
+		return nil, errors.Join(err, root.Close())
 	}
 	return &Folder{Path: path, mode: mode, root: root}, nil
 }
@@ -157,7 +159,7 @@ func (f *Folder) replaceFile(name string, write func(io.Writer) error) error {
 			return err
 		}
 	}
-	return atomicfile.Replace(f.root, name, write)
+	return atomicfile.Replace(f.root.Root, name, write)
 }
 
 // saveSometimes saves the record unless that was done a moment ago.

@@ -2,13 +2,17 @@ package reporting
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"sara/archive/atomicfile"
 )
 
 // quiet is a Progress that learns nothing.
@@ -112,5 +116,34 @@ func TestAReportOfOtherPropertiesIsAnotherReport(t *testing.T) {
 	if err := write(Resume, question); err == nil || !strings.Contains(err.Error(), "has another report, of --date-range last_7d") ||
 		!strings.Contains(err.Error(), "--format csv shop:") {
 		t.Errorf("all properties: %v", err)
+	}
+}
+
+// Two runs would mix their files in the folder. What a killed run has left is deleted.
+func TestAFolderHasOneRun(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	first, err := OpenFolder(path, New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []Mode{New, Resume, Replace} {
+		if _, err := OpenFolder(path, mode); err == nil || !strings.Contains(err.Error(), "another run of sara is writing into "+path) {
+			t.Errorf("mode %d: %v", mode, err)
+		}
+	}
+	left := filepath.Join("queries", atomicfile.TemporaryPrefix+rand.Text())
+	if err := errors.Join(os.Mkdir(filepath.Join(path, "queries"), 0o700), os.WriteFile(filepath.Join(path, left), nil, 0o600), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	second, err := OpenFolder(path, Resume)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(path, left)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v", left, err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
 	}
 }
