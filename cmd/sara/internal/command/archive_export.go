@@ -15,6 +15,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/atomicfile"
+	"sara/archive/filelock"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
@@ -134,7 +135,7 @@ func (e exporting) noteMissing(ctx context.Context, p sqlstore.Property) {
 	}
 }
 
-// folder writes a file for each property and month that has rows, and one with the properties.
+// folder writes properties into a folder, which no other run may write into meanwhile.
 func (e exporting) folder(ctx context.Context, store *sqlstore.Store, properties []sqlstore.Property) error {
 	entries, err := os.ReadDir(e.Output)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -145,12 +146,25 @@ func (e exporting) folder(ctx context.Context, store *sqlstore.Store, properties
 			return err
 		}
 	}
+	root, err := filelock.OpenFolder(e.Output)
+	if err != nil {
+		return err
+	}
+	err = atomicfile.RemoveAbandoned(root.Root, ".", partitionPrefix+"*/"+monthPrefix+"*")
+	if err == nil {
+		err = e.into(ctx, root.Root, store, properties)
+	}
+	return errors.Join(err, root.Close())
+}
+
+// into writes a file for each property and month that has rows, and one with the properties.
+func (e exporting) into(ctx context.Context, root *os.Root, store *sqlstore.Store, properties []sqlstore.Property) error {
 	stored, err := store.Properties(ctx)
 	if err != nil {
 		return err
 	}
 	exported := nameFolders(properties, stored)
-	kept, err := removeStale(e.con, e.Output, exported, stored)
+	kept, err := removeStale(e.con, root, exported, stored)
 	if err != nil {
 		return err
 	}

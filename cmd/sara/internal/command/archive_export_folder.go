@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -43,9 +42,6 @@ func nameFolders(properties, stored []sqlstore.Property) []partition {
 
 // writeProperties writes the list of the folder's properties.
 func writeProperties(folder string, list []partition) error {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
 	return replaceFile(filepath.Join(folder, propertiesFile), func(w io.Writer) error {
 		out := csv.NewWriter(w)
 		err := out.Write([]string{"property", "id", "gsc_property", "domain", "type", "display_name", "archived"})
@@ -62,43 +58,51 @@ func writeProperties(folder string, list []partition) error {
 // removeStale keeps what an earlier export in the folder has from being counted under two names, or for no property: the folder is read as one
 // table. If a property has another name now, its folder gets that name, or is deleted where a folder has it already. Those of properties that
 // were removed are deleted. It returns the properties whose files stay although they are not exported now.
-func removeStale(con *console.Console, folder string, exported []partition, stored []sqlstore.Property) (kept []partition, err error) {
-	root, err := os.OpenRoot(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }() // it was only opened
+func removeStale(con *console.Console, root *os.Root, exported []partition, stored []sqlstore.Property) (kept []partition, err error) {
 	earlier := earlierExport(root)
+	var renamed []string // after the deletions, which make room
 	for _, name := range slices.Sorted(maps.Keys(earlier)) {
-		part := partition{name: name}
-		if !exists(root, part) {
-			continue
-		}
-		id := earlier[name]
-		now := slices.IndexFunc(exported, func(p partition) bool { return p.property.ID == id })
+		part, id := partition{name: name}, earlier[name]
 		taken := slices.ContainsFunc(exported, func(p partition) bool { return p.name == name })
 		at := slices.IndexFunc(stored, func(p sqlstore.Property) bool { return p.ID == id })
-		done := ""
-		switch {
-		case now >= 0 && exported[now].name == name:
-		case now >= 0 && !exists(root, exported[now]):
-			done, err = "renamed to "+exported[now].folder(), root.Rename(part.folder(), exported[now].folder())
-		case now < 0 && at >= 0 && !taken:
+		switch now := indexOf(exported, id); {
+		case !exists(root, part), now >= 0 && exported[now].name == name:
+		case now >= 0:
+			renamed = append(renamed, name)
+		case at >= 0 && !taken:
 			kept = append(kept, partition{name, stored[at]})
 		default:
-			done, err = "deleted: its property was removed, or has another name now", root.RemoveAll(part.folder())
+			if err := deleteStale(con, root, part); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range renamed {
+		from, to := partition{name: name}, exported[indexOf(exported, earlier[name])]
+		if exists(root, to) {
+			err = deleteStale(con, root, from)
+		} else if err = root.Rename(from.folder(), to.folder()); err == nil {
+			con.Note("%s is renamed to %s", filepath.Join(root.Name(), from.folder()), to.folder())
 		}
 		if err != nil {
 			return nil, err
 		}
-		if done != "" {
-			con.Note("%s is %s", filepath.Join(folder, part.folder()), done)
-		}
 	}
 	return kept, nil
+}
+
+// indexOf returns the index of the property with an id, -1 if there is none.
+func indexOf(list []partition, id string) int {
+	return slices.IndexFunc(list, func(p partition) bool { return p.property.ID == id })
+}
+
+// deleteStale deletes the files of a property.
+func deleteStale(con *console.Console, root *os.Root, p partition) error {
+	if err := root.RemoveAll(p.folder()); err != nil {
+		return err
+	}
+	con.Note("%s is deleted: its property was removed, or has another name now", filepath.Join(root.Name(), p.folder()))
+	return nil
 }
 
 // exists reports whether an export has files of a property.

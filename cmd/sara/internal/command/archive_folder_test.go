@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sara/archive/filelock"
 	"sara/cmd/sara/internal/clitest"
 )
 
@@ -108,6 +109,59 @@ func TestExportDeletesWhatIsStaleInItsFolder(t *testing.T) {
 	want = "properties.csv property=mine/data.csv property=shop-example/month=2024-12/data.parquet property=shop-example/notes.txt"
 	if got := strings.Join(filesBelow(t, folder), " "); got != want {
 		t.Errorf("the files are %s, want %s", got, want)
+	}
+}
+
+// A property whose name has become free takes its earlier files along, in whatever order the names are.
+func TestExportRenamesAfterItHasDeleted(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("archive", "import", clitest.CopySite, c.Write("one.csv", clitest.CSVHeader+"2024-12-31,total,,1,2,3\n"))
+	folder := c.Path("export")
+	for _, name := range []string{"a", "copy-example"} {
+		if err := os.MkdirAll(filepath.Join(folder, "property="+name, "month=2020-01"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c.Write("export/property="+name+"/month=2020-01/data.csv", "of "+name)
+	}
+	for _, p := range c.Array(clitest.PropertyMembers, "property", "list") {
+		if p["gsc_property"] == clitest.CopySite {
+			c.Write("export/properties.csv", "property,id\na,"+c.ID(p)+"\ncopy-example,removed\n")
+		}
+	}
+	c.OK("archive", "export", "copy*", "--output", folder, "--force")
+	want := "properties.csv property=copy-example/month=2020-01/data.csv property=copy-example/month=2024-12/data.parquet"
+	if got := strings.Join(filesBelow(t, folder), " "); got != want {
+		t.Errorf("the files are %s, want %s", got, want)
+	}
+	if text, err := os.ReadFile(c.Path("export/property=copy-example/month=2020-01/data.csv")); string(text) != "of a" {
+		t.Errorf("it has the file %s (%v)", text, err)
+	}
+}
+
+// Two runs in one folder would mix their files. What a killed run has left is deleted.
+func TestAFolderIsExportedByOneRun(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("archive", "import", clitest.CopySite, c.Write("one.csv", clitest.CSVHeader+"2024-12-31,total,,1,2,3\n"))
+	folder := c.Path("export")
+	export := []string{"archive", "export", "copy*", "--output", folder, "--force"}
+	c.OK(export...)
+	left := []string{".tmp-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "property=copy-example/month=2024-12/.tmp-ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+	for _, name := range left {
+		c.Write(filepath.Join("export", name), "of a run that was killed")
+	}
+	other, err := filelock.OpenFolder(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Fails(ExitError, export, "another run of sara is writing into "+folder)
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	c.OK(export...)
+	if got := strings.Join(filesBelow(t, folder), " "); got != "properties.csv property=copy-example/month=2024-12/data.parquet" {
+		t.Errorf("the files are %s", got)
 	}
 }
 
