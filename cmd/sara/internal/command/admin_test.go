@@ -1,8 +1,10 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"reflect"
@@ -120,6 +122,18 @@ func TestHintsCanBePasted(t *testing.T) {
 	if !strings.Contains(shown, "'https://api.example.com/v1/me'\n") || !strings.Contains(shown, "/summary'\n") {
 		t.Errorf("a key is shown without requests to try:\n%s", shown)
 	}
+}
+
+// What an error advises can be pasted, too: the program may not be in PATH, and without the flag it would list what another database has.
+func TestAdviceCanBePasted(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, func(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+		return Program{Name: "./sara"}.Run(ctx, args, environ, stdin, stdout, stderr)
+	})
+	database := "sqlite:" + c.Path("odd name.db")
+	c.OK("migrate", "--database-url", database)
+	c.Fails(ExitError, []string{"workspace", "add", "Nobody", "Main", "--database-url", database},
+		"      list them with: ./sara account list --database-url '"+database+"'\n")
 }
 
 func TestAccountsUsePlansFile(t *testing.T) {

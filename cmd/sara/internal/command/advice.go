@@ -7,15 +7,16 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/reporting"
 	"sara/policy"
 	"sara/proxy/upstream"
 )
 
 // advice returns the fix for an error whose text does not name it.
-func advice(err error) string {
+func advice(con *console.Console, err error) string {
 	if missing, ok := errors.AsType[*sqlstore.NotFoundError](err); ok {
-		return adviceMissing(missing.Kind)
+		return adviceMissing(con, missing.Kind)
 	}
 	if refusal, ok := errors.AsType[*upstream.Error](err); ok {
 		return adviceUpstream(refusal.Kind)
@@ -29,17 +30,18 @@ func advice(err error) string {
 	return ""
 }
 
-func adviceMissing(kind string) string {
+func adviceMissing(con *console.Console, kind string) string {
 	switch kind {
 	case "account", "workspace", "person", "connection", "property":
-		return "list them with: sara " + kind + " list"
+		return "list them with: " + con.Called(console.CommandLine(kind, "list"))
 	case "key":
-		return "list keys with: sara key list EMAIL, or sara key list --account ACCOUNT"
+		return "list keys with: " + con.Called(console.CommandLine("key", "list", "EMAIL")) + ", or " +
+			con.Called(console.CommandLine("key", "list", "--account", "ACCOUNT"))
 	case "annotation":
-		return "list a property's annotations with: sara annotation list PROPERTY"
+		return "list a property's annotations with: " + con.Called(console.CommandLine("annotation", "list", "PROPERTY"))
 	}
 	if strings.HasPrefix(kind, "workspace of ") {
-		return "list people and their workspaces with: sara person list"
+		return "list people and their workspaces with: " + con.Called(console.CommandLine("person", "list"))
 	}
 	return ""
 }

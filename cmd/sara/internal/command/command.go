@@ -111,10 +111,10 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 	case helped:
 		return ExitOK
 	case err != nil:
-		return reportParse(stderr, parsed, err)
+		return reportParse(con, parsed, err)
 	}
 	if err := loader.Parse(parsed); err != nil {
-		report(stderr, err)
+		report(con, err)
 		if errors.Is(err, settings.ErrUsage) {
 			return ExitUsage
 		}
@@ -126,25 +126,25 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 		if status > 128 && errors.Is(err, context.Canceled) {
 			err = context.Cause(ctx) // which query it interrupted does not matter
 		}
-		report(stderr, loader.Locate(err))
+		report(con, loader.Locate(err))
 		return status
 	}
 	return ExitOK
 }
 
 // reportParse prints why a command line was not parsed, and returns the exit status. parsed is nil, or what was parsed.
-func reportParse(stderr io.Writer, parsed *kong.Context, err error) int {
+func reportParse(con *console.Console, parsed *kong.Context, err error) int {
 	switch settingErr := settings.ErrorOf(err); {
 	case settingErr != nil:
-		report(stderr, settingErr)
+		report(con, settingErr)
 		return ExitError
 	case errors.As(err, new(*fs.PathError)): // the help or the version could not be written
-		report(stderr, err)
+		report(con, err)
 		return ExitError
 	}
 	// For the parser, an empty default is one of the choices.
 	message := strings.Replace(err.Error(), ` must be one of "",`, " must be one of ", 1)
-	report(stderr, fmt.Errorf("%s (see sara%s --help)", message, commandOf(parsed, err)))
+	report(con, fmt.Errorf("%s (see sara%s --help)", message, commandOf(parsed, err)))
 	return ExitUsage
 }
 
@@ -191,15 +191,15 @@ func commandOf(parsed *kong.Context, err error) string {
 }
 
 // report prints an error for people: a line for each of several that are joined, and how to fix it.
-func report(w io.Writer, err error) {
+func report(con *console.Console, err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
 		for _, part := range several.Unwrap() {
-			report(w, part)
+			report(con, part)
 		}
 		return
 	}
-	_, _ = fmt.Fprintf(w, "sara: %v\n", err)
-	if hint := advice(err); hint != "" {
-		_, _ = fmt.Fprintf(w, "      %s\n", hint)
+	_, _ = fmt.Fprintf(con.Stderr, "sara: %v\n", err)
+	if hint := advice(con, err); hint != "" {
+		_, _ = fmt.Fprintf(con.Stderr, "      %s\n", hint)
 	}
 }

@@ -104,9 +104,14 @@ func (c *Console) Next(o Output, what string, commands ...string) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\nNext: %s\n\n", what)
 	for _, command := range commands {
-		fmt.Fprintf(&text, "  %s%s%s\n", c.Command, strings.TrimPrefix(command, ProgramName), c.Flags)
+		text.WriteString("  " + c.Called(command) + "\n")
 	}
 	_, _ = fmt.Fprint(c.Stderr, text.String()) // the command has succeeded anyway
+}
+
+// Called returns a command line so that it can be pasted: with the name by which the program was called, and for the same database.
+func (c *Console) Called(command string) string {
+	return c.Command + strings.TrimPrefix(command, ProgramName) + c.Flags
 }
 
 // CommandLine returns a command line of the program, quoted for a shell. Words in capitals are placeholders.
