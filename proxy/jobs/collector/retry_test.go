@@ -359,6 +359,10 @@ func TestCallsKeepTheLimits(t *testing.T) {
 		if took := calls[len(calls)-1].at.Sub(calls[0].at); took > time.Duration(len(calls))*time.Minute/DefaultPerSite {
 			t.Errorf("%d calls took %s: the limit of the connection is not used up", len(calls), took)
 		}
+		// Neither do calls that have waited together for a busy server.
+		idle := time.Now().Add(10 * time.Second)
+		calls = collect(func(c *Config) { c.Busy = func() bool { return time.Now().Before(idle) } })
+		spaced(t, calls, time.Minute/DefaultPerConnection, func(t upstream.Target) string { return t.ConnectionID })
 		calls = collect(func(c *Config) { c.Total = 60 })
 		spaced(t, calls, time.Second, func(upstream.Target) string { return "all" })
 	})

@@ -40,10 +40,11 @@ func (c RunConfig) WithDefaults() RunConfig {
 	return c
 }
 
-// Pace waits until the limits and Total allow one more call, and then while the server is busy, but no longer than BusyLimit.
+// Pace waits while the server is busy, but no longer than BusyLimit, and then until the limits and Total allow one more call: calls that have
+// waited for the server together are spaced like others.
 func (c *RunConfig) Pace(ctx context.Context, limiter *Limiter, limits ...Limit) error {
-	if err := limiter.Wait(ctx, append(limits, Limit{Name: "all", PerMinute: c.Total})...); err != nil {
+	if err := yieldToTraffic(ctx, c.Busy, BusyLimit); err != nil {
 		return err
 	}
-	return yieldToTraffic(ctx, c.Busy, BusyLimit)
+	return limiter.Wait(ctx, append(limits, Limit{Name: "all", PerMinute: c.Total})...)
 }
