@@ -25,7 +25,8 @@
 // callers may leave. Across replicas, a flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to
 // all replicas by pub/sub, so no replica polls. A dead replica's lease expires after two seconds. Every waiter gets the
 // error of a failed fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A
-// fill for which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas.
+// fill for which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas. A fill
+// that panics fails for the request that started it, and the next waiter tries.
 //
 // # An attacker in Redis
 //
@@ -78,7 +79,7 @@ type Config struct {
 	Errors      ErrorCodec            // required
 	Now         func() time.Time      // nil: time.Now
 	Slots       *cpubound.Slots       // bounds how many entries are encoded for Redis at a time; nil: no bound
-	Log         *slog.Logger          // logs when Redis fails and when it recovers; nil: no log
+	Log         *slog.Logger          // logs when Redis fails and when it recovers, and bugs; nil: no log
 	Registry    prometheus.Registerer // nil: no metrics
 	FillTimeout time.Duration         // of a fill, independent of its callers' deadlines; 0: 25 s
 
@@ -115,8 +116,8 @@ type Request struct {
 	// Redis. Its error concerns only this replica: all waiters of this process get it, and another replica may fill. It runs on
 	// Fill's context. nil: nothing is reserved.
 	Reserve func(ctx context.Context) (release func(), err error)
-	// Fill calls the upstream. It runs on its own context, may outlive Do, and must not panic. The rows it returns must
-	// not change.
+	// Fill calls the upstream. It runs on its own context, and may outlive Do. Its panic is an error for those who wait. The rows it returns
+	// must not change.
 	Fill func(ctx context.Context) (*translate.Rows, error)
 }
 
@@ -148,6 +149,7 @@ type Found struct {
 // Cache keeps rows and answers. Call Close to release it.
 type Cache struct {
 	now         func() time.Time
+	log         *slog.Logger
 	errors      ErrorCodec
 	fillTimeout time.Duration
 	memory      *memory
@@ -168,9 +170,12 @@ func New(config Config) (*Cache, error) {
 	if config.Errors == nil {
 		return nil, errors.New("the cache has no ErrorCodec")
 	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
 	c := &Cache{
-		now: config.Now, errors: config.Errors, fillTimeout: cmp.Or(config.FillTimeout, defaultFillTimeout), memory: newMemory(config.Bytes),
-		keyBuffers: sync.Pool{New: func() any { return new([]byte) }},
+		now: config.Now, log: config.Log, errors: config.Errors, fillTimeout: cmp.Or(config.FillTimeout, defaultFillTimeout),
+		memory: newMemory(config.Bytes), keyBuffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	if c.now == nil {
 		c.now = time.Now

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"sara/policy/panics"
 	"sara/proxy/spans"
 )
 
@@ -124,6 +125,9 @@ func waitError(ctx context.Context, l *lookup) error {
 // run is the goroutine of a fill, with the lease if it was free: it fills, wakes the waiters of this process, and then writes to Redis for
 // the other replicas (write-behind: no request waits for it).
 func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry, token string) {
+	var bug error
+	defer func() { c.abort(l, f, bug) }()
+	defer panics.Recover(&bug)
 	f.span.Set("sara.property", l.PropertyID)
 	f.span.Set("sara.dimension", l.Query.Dimension.String())
 	ctx, cancel := context.WithTimeout(running, c.fillTimeout)
@@ -146,6 +150,23 @@ func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry,
 		f.settled()
 	}
 	c.redis.publish(l, &f.outcome)
+	f.free()
+}
+
+// abort ends the flight of a fill if there was a bug in it, and releases its lease.
+func (c *Cache) abort(l *lookup, f *flight, bug error) {
+	if bug == nil {
+		return
+	}
+	c.log.Error("BUG: a fill of the cache has panicked", "error", bug)
+	failed := outcome{err: bug, token: f.token, release: f.release}
+	if !f.done.wasOpened() {
+		f.outcome = failed
+		c.flights.finish(l.flightKey, f)
+	}
+	if c.redis != nil {
+		c.redis.publish(l, &failed)
+	}
 	f.free()
 }
 

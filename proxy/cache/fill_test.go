@@ -1,8 +1,10 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"sara/policy/panics"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/translate"
 )
@@ -176,5 +180,29 @@ func TestFillReadsAgainWhatCameAlongLongAgo(t *testing.T) {
 		if o := test.replica.callUpstream(t.Context(), l); o.err != nil || request.Along.Read != test.want {
 			t.Errorf("after %v: read %v, %v; want %v", test.ago, request.Along.Read, o.err, test.want)
 		}
+	}
+}
+
+// A bug in a fill is the error of those who wait for it, and frees what the fill has reserved. The process lives, and others fill.
+func TestBugInAFillIsAnError(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	for name, client := range map[string]redisconn.Client{"alone": nil, "with Redis": server.Client()} {
+		t.Run(name, func(t *testing.T) {
+			c := newReplica(t, client, clock)
+			var log bytes.Buffer
+			c.log = slog.New(slog.NewTextHandler(&log, nil))
+			broken := answering(nil) // without rows, and without an error
+			q := broken.request("p", narrow("a"))
+			reserved := 0
+			q.Reserve = func(context.Context) (func(), error) { reserved++; return func() { reserved-- }, nil }
+			if found, err := c.Do(t.Context(), q); found.Entry != nil || !errors.As(err, new(*panics.Error)) {
+				t.Errorf("found %+v, %v", found, err)
+			}
+			c.settle()
+			if reserved != 0 || !strings.Contains(log.String(), "BUG") {
+				t.Errorf("%d reservations are left, and the log is %q", reserved, &log)
+			}
+			c.do(t, answering(rowsOf(t, 3)).request("p", narrow("a")), Filled)
+		})
 	}
 }

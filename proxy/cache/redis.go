@@ -64,13 +64,9 @@ type sharedStore struct {
 }
 
 func newSharedStore(config *Config, now func() time.Time, m *metrics) *sharedStore {
-	log := config.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	rows, limits := config.Rows, limitsFor(cmp.Or(config.RedisPatience, defaultPatience))
 	s := &sharedStore{
-		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limits,
+		client: rows.Client(), rows: rows, log: config.Log, now: now, metrics: m, limits: limits,
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 		script:    seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), clearSize + keyring.StreamHead, longestAlong},
 		along:     !redisconn.IsCluster(rows.Client()) && !rows.Separate(),
