@@ -27,7 +27,10 @@ func (a *brokenAPI) Panicked(context.Context, any) { a.panics.Add(1) }
 // call posts a call of a tool, and returns its result.
 func call(t *testing.T, api API, tool, arguments string) (result struct {
 	IsError           bool
-	StructuredContent struct{ Error failure }
+	StructuredContent struct {
+		Error failure
+		Meta  struct{ Notes []string }
+	}
 }) {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`
@@ -88,5 +91,22 @@ func TestLongMessageIsCut(t *testing.T) {
 		if !strings.HasPrefix(shown, `"shop.example" matches 1000 properties`) || !cut || !strings.Contains(next, "list_properties") {
 			t.Errorf("%s: %d bytes: %.200s", tool, len(e.Message), e.Message)
 		}
+	}
+}
+
+// A notingAPI answers each request with no rows and two notes: one that all answers have, and one of its own.
+type notingAPI struct{ brokenAPI }
+
+func (*notingAPI) Get(_ context.Context, target string) Answer {
+	own := encode(target[strings.LastIndexByte(target, '/')+1:])
+	return Answer{Status: http.StatusOK, Body: []byte(`{"data":{"rows":[]},"meta":{"notes":["of all",` + string(own) + `]}}`)}
+}
+
+// Agents read the notes before they explain anything: the result of several requests has the notes of all of them, each once.
+func TestNotesOfPartsAreMerged(t *testing.T) {
+	t.Parallel()
+	notes := call(t, new(notingAPI), "get_context", `{"property":"main"}`).StructuredContent.Meta.Notes
+	if got := strings.Join(notes, "; "); got != "of all; brand-terms; page-groups; annotations?" {
+		t.Errorf("the notes are %q", got)
 	}
 }

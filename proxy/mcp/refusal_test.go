@@ -104,6 +104,7 @@ func TestWrongTypesAreNamed(t *testing.T) {
 		`"method":"tools/call","params":{"name":7}`:                               "name must be a string, not 7",
 		`"method":"tools/call","params":{"name":"get_account","_meta":"x"}`:       `_meta must be an object, not "x"`,
 		`"method":"tools/list","params":{"cursor":[1]}`:                           "cursor must be a string, not [1]",
+		`"method":"prompts/list","params":{"cursor":7}`:                           "cursor must be a string, not 7",
 		`"method":"prompts/get","params":{"name":"x","arguments":[]}`:             "arguments must be an object, not []",
 		`"method":"prompts/get","params":{"arguments":{"property":["main"]}}`:     `arguments.property must be a string, not ["main"]`,
 		`"method":"initialize","params":{"protocolVersion":7}`:                    "protocolVersion must be a string, not 7",

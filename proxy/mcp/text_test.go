@@ -44,6 +44,48 @@ func TestTextSaysWhereTheRowsGoOn(t *testing.T) {
 	}
 }
 
+// All that a model without structured content learns: totals, their change, and values of every type.
+func TestTextShowsEveryTypeOfValue(t *testing.T) {
+	t.Parallel()
+	text := (&tool{lists: []string{"data.sites", "data.gainers"}}).text(content(`{"data":{`+
+		`"totals":{"clicks":8,"impressions":100,"ctr":0.08,"position":3.25},`+
+		`"previous":{"start_date":"2026-01-01","end_date":"2026-01-07","clicks":10,"impressions":80,"ctr":0.125,"position":4},`+
+		`"status":"ready","sitemap":null,"deep":{"in":{}},"plan":{"name":"pro","until":null,"scopes":["a"],"keys":3},"sites":[`+
+		`{"name":"a","is":{"clicks":1,"impressions":2,"ctr":0.5,"position":1},"plan":{"x":1,"y":[]},"notes":["n","m"],"of":[{"z":2},"w"],"error":null},`+
+		`{"name":"b","ctr":0.5}],"gainers":[{"key":"k","clicks":3,"ctr":0.5,"position":2.25,"clicks_delta":1}]},`+
+		`"meta":{"date_range":{"start_date":"2026-01-08","end_date":"2026-01-14"},"source":"live"}}`), gjson.Result{})
+	want := `2026-01-08 to 2026-01-14 (Pacific days), source live
+Totals: 8 clicks, 100 impressions, ctr 8.00 %, position 3.2
+Before (2026-01-01 to 2026-01-07): 10 clicks, 80 impressions, ctr 12.50 %, position 4.0
+Clicks changed by -2 (-20.0 %)
+status: ready
+plan: name pro, keys 3
+
+sites (2)
+name | is | plan | notes | of | error
+a | 1 click, 2 impressions, ctr 50.00 %, position 1.0 | x 1 | n; m | z 2; w | -
+b | - | - | - | - | -
+
+gainers (1)
+key | clicks | ctr | position | clicks_delta
+k | 3 | 50.00 % | 2.2 | 1`
+	if text != want {
+		t.Errorf("the text is\n%s\nwant\n%s", text, want)
+	}
+}
+
+// A list that has no more rows than the cut ones is whole, and is not said to be cut.
+func TestOnlyLongerListsAreCut(t *testing.T) {
+	t.Parallel()
+	o := overview()
+	c := o.cut(content(`{"data":{"queries":[{"key":"a"},{"key":"b"},{"key":"c"}],"pages":[{"key":"d"},{"key":"e"}]},"meta":{}}`), 2)
+	const want = `{"data":{"queries":[{"key":"a"},{"key":"b"}],"pages":[{"key":"d"},{"key":"e"}]},"meta":{"cut":{"data.queries":{"shown":2,"of":3},` +
+		`"how":"For the other rows call query_performance or find_movers."}}}`
+	if string(c) != want {
+		t.Errorf("cut to\n%s\nwant\n%s", c, want)
+	}
+}
+
 // One is no plural, and a large number has no commas.
 func TestTextCountsThings(t *testing.T) {
 	t.Parallel()
