@@ -314,8 +314,11 @@ func TestMCP200Eras(t *testing.T) {
 			"=?base64?Z2V0X2FjY291bnQ=?="), 200, 0},
 		"an unknown tool in base64": {w.modern("pro", "tools/call", map[string]any{"name": "nöpe"}, "Mcp-Name", "=?base64?bsO2cGU=?="), 0, -32602},
 		"no base64":                 {w.modern("pro", "tools/call", map[string]any{"name": "nöpe"}, "Mcp-Name", "=?base64?%?="), 400, -32020},
-		"an unknown revision":       {w.modern("pro", "tools/list", nil, "MCP-Protocol-Version", "2030-01-01"), 400, 0},
-		"an unknown tool":           {w.modern("pro", "tools/call", map[string]any{"name": "nothing", "arguments": map[string]any{}}), 0, -32602},
+		"no end of the base64": {w.modern("pro", "tools/call", map[string]any{"name": "get_account", "arguments": map[string]any{"x": 1}}, "Mcp-Name",
+			"=?base64?Z2V0X2FjY291bnQ=.."), 400, -32020},
+		"one character for both": {w.modern("pro", "tools/call", map[string]any{"name": "nöpe"}, "Mcp-Name", "=?base64?="), 400, -32020},
+		"an unknown revision":    {w.modern("pro", "tools/list", nil, "MCP-Protocol-Version", "2030-01-01"), 400, 0},
+		"an unknown tool":        {w.modern("pro", "tools/call", map[string]any{"name": "nothing", "arguments": map[string]any{}}), 0, -32602},
 	} {
 		failure, _ := c.r.json["error"].(map[string]any)
 		if c.status != 0 && c.r.status != c.status || c.code != 0 && failure["code"] != c.code {

@@ -103,6 +103,7 @@ func TestMCP200ToolsList(t *testing.T) {
 	}
 	var names []string
 	listed := map[string]map[string]any{} // arguments
+	required := map[string]any{}          // their names
 	for _, listing := range r.result(t)["tools"].([]any) {
 		tool := listing.(map[string]any)
 		names = append(names, tool["name"].(string))
@@ -117,9 +118,16 @@ func TestMCP200ToolsList(t *testing.T) {
 			t.Errorf("%s takes %v: %v", tool["name"], input, tool["description"])
 		}
 		listed[tool["name"].(string)], _ = input["properties"].(map[string]any)
+		required[tool["name"].(string)] = input["required"]
 	}
 	if days := listed["get_indexing"]["days"].(map[string]any); !reflect.DeepEqual(days["enum"], []any{30.0, 90.0, 365.0}) {
 		t.Errorf("the values of days are %v", days)
+	}
+	if trend := listed["get_indexing"]["include_trend"].(map[string]any); trend["type"] != "boolean" {
+		t.Errorf("include_trend is %v", trend)
+	}
+	if !reflect.DeepEqual(required["query_performance"], []any{"property", "dimension"}) || required["get_account"] != nil {
+		t.Errorf("the required arguments are %v", required)
 	}
 	for want := range strings.FieldsSeq("list_properties get_account get_overview query_performance get_timeseries compare_periods find_movers " +
 		"portfolio_overview get_indexing list_indexed_urls get_context") {
@@ -163,6 +171,7 @@ func TestMCP200ToolsAnswerAsREST(t *testing.T) {
 		{"find_movers", "/movers/queries", map[string]any{"dimension": "query"}},
 		{"find_movers", "/movers/pages?limit=3&min_clicks=2", map[string]any{"dimension": "page", "limit": 3, "min_clicks": 2}},
 		{"get_indexing", "/indexing?include_trend=true&days=30", map[string]any{"include_trend": true, "days": 30}},
+		{"get_indexing", "/indexing?include_trend=false", map[string]any{"include_trend": false}},
 		{"list_indexed_urls", "/indexing/urls?bucket=error&limit=25&sort=url&dir=asc", map[string]any{"bucket": "error", "sort": "url", "dir": "asc"}},
 	} {
 		w.run(c.tool+c.path, func(t *testing.T) {
@@ -226,7 +235,8 @@ func TestMCP200BadArguments(t *testing.T) {
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 0}, translate.CodeValidation,
 			"limit must be from 1 to 250, not 0"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 2.5}, translate.CodeValidation, "limit"},
-		{"query_performance", map[string]any{"property": "main", "dimension": "query", "offset": 1e30}, translate.CodeValidation, "offset"},
+		{"query_performance", map[string]any{"property": "main", "dimension": "query", "offset": 1e30}, translate.CodeValidation,
+			"offset must be an integer, not 1e+30"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "date"}, translate.CodeValidation,
 			`dimension must be one of query, page, country, device, not "date"`},
 		{"query_performance", map[string]any{"property": "main"}, translate.CodeValidation, "dimension"},
@@ -244,7 +254,9 @@ func TestMCP200BadArguments(t *testing.T) {
 		{"find_movers", map[string]any{"property": "main", "dimension": "country"}, translate.CodeValidation, "dimension"},
 		{"get_indexing", map[string]any{"property": "main", "include_trend": "yes"}, translate.CodeValidation,
 			`include_trend must be true or false, not "yes"`},
-		{"get_account", map[string]any{"x": 1}, translate.CodeUnsupportedParameter, "x"},
+		{"get_timeseries", map[string]any{"property": "main", "x": 1}, translate.CodeUnsupportedParameter,
+			`get_timeseries has no argument "x"; it has property, date_range,`},
+		{"get_account", map[string]any{"x": 1}, translate.CodeUnsupportedParameter, "it has none"},
 		{"get_timeseries", map[string]any{"property": "../me"}, policy.CodeNotFound, "list_properties"},
 		{"get_timeseries", map[string]any{"property": w.properties["foreign"].ID}, policy.CodeNotFound, "list_properties"},
 	} {
