@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,51 @@ func testAuditActions(t *testing.T, f *fixture) {
 			}
 		}
 	}
+}
+
+// After a removal, the audit log is all that is left: each entry has the account, the subject and the details.
+func testAuditDetails(t *testing.T, f *fixture) {
+	r := newRemovable(f)
+	globex := value(f.Account(f.ctx, "globex"))(t)
+	spec := keySpec(r.person.Email, "ending")
+	spec.ExpiresAt = new(f.time.Add(time.Hour))
+	key := value(f.CreateKey(f.ctx, spec, unlimited))(t)
+	value(f.RevokeKey(f.ctx, key.ID))(t)
+	ben := f.person("acme", "ben@acme.example")
+	f.workspace("globex", "other")
+	for range 2 { // the second time changes nothing
+		wantNil(t, f.ShareProperty(f.ctx, r.property.ID, "globex/other"))
+	}
+	value(f.MoveProperty(f.ctx, r.property.ID, r.other.Connection.ID, ""))(t)
+	value(f.Remove(f.ctx, KindConnection, r.other.Connection.ID))(t)
+
+	var got []string
+	for _, e := range value(f.AuditLog(f.ctx, AuditFilter{Limit: 9}))(t) {
+		owner := map[string]string{r.account.ID: "acme", globex.ID: "globex"}[e.AccountID]
+		subject := map[string]string{r.property.ID: "the property", r.other.ID: "the other", r.other.Connection.ID: "the second", key.ID: "the key",
+			ben.ID: "ben"}[e.Subject]
+		got = append(got, strings.Join([]string{owner, e.Action, subject, string(e.Details)}, " "))
+	}
+	at := f.time.Format(time.RFC3339)
+	expires := f.time.Add(time.Hour).Format(time.RFC3339)
+	ofKey := `{"email":"ann@acme.example","expires_at":"` + expires + `","name":"ending","person":"` + r.person.ID + `",`
+	scopes := `"scopes":["` + strings.Join(key.Scopes, `","`) + `"]}`
+	site := `"site":"sc-domain:acme.example"`
+	equal(t, got[:4], []string{
+		`acme connection.remove the second {"connections":1,"keys":0,"name":"second","people":0,"properties":2,"workspaces":0}`,
+		got[1], got[2], // in the order of their ids
+		`acme property.move the property {"connection":"` + r.other.Connection.ID + `","from":"` + r.connection.ID + `",` + site + `}`,
+	})
+	equal(t, slices.Sorted(slices.Values(got[1:3])), []string{
+		`acme property.remove the other {"name":"sc-domain:other.example","with":"connection second"}`,
+		`acme property.remove the property {"name":"sc-domain:acme.example","with":"connection second"}`,
+	})
+	equal(t, got[4], `acme property.share the property {"connection":"`+r.connection.ID+`","shared_with":"globex/other",`+site+`}`)
+	equal(t, got[6:], []string{ // after the workspace
+		`acme person.add ben {"email":"ben@acme.example"}`,
+		`acme key.revoke the key ` + ofKey + `"revoked_at":"` + at + `",` + scopes,
+		`acme key.create the key ` + ofKey + scopes,
+	})
 }
 
 func testAuditPages(t *testing.T, f *fixture) {

@@ -219,19 +219,41 @@ func testRotateKey(t *testing.T, f *fixture) {
 	equal(t, found.RevokedAt, time.Time{})
 	equal(t, found.From, spec.From)
 
+	recorded := string(value(f.AuditLog(f.ctx, AuditFilter{Limit: 1}))(t)[0].Details)
+	if !strings.Contains(recorded, `"replaced_until":"`+ends.Format(time.RFC3339)+`","replaces":"`+first.ID+`"`) {
+		t.Errorf("recorded as %s", recorded)
+	}
+
 	_, err = f.CreateKey(f.ctx, keySpec(p.ID, "another"), one) // the new key counts
 	refused[*KeyLimitError](t, err)
-	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour, 0) // in its overlap
-	refused[*ConflictError](t, err)
-	f.time = ends
-	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour, 0) // revoked
-	refused[*ConflictError](t, err)
-	f.time = expires
-	_, _, err = f.RotateKey(f.ctx, next.ID, keySpec("", "third").Hash, time.Hour, 0) // expired
-	refused[*ConflictError](t, err)
+	for _, c := range []struct {
+		at      time.Time
+		id, why string
+	}{
+		{f.time, first.ID, "it has already been rotated, and ends at " + ends.Format(time.RFC3339)},
+		{ends, first.ID, "it is revoked"},
+		{expires, next.ID, "it has expired"},
+	} {
+		f.time = c.at
+		_, _, err = f.RotateKey(f.ctx, c.id, keySpec("", "third").Hash, time.Hour, 0)
+		equal(t, refusal[*ConflictError](t, err), &ConflictError{"key", c.why + ": create another one"})
+	}
 	_, _, err = f.RotateKey(f.ctx, "nothing", keySpec("", "third").Hash, time.Hour, 0)
 	refused[*NotFoundError](t, err)
 	equal(t, f.audited(AuditFilter{Limit: 1}), []string{"key.rotate"})
+
+	// The longest lifetime that is allowed today also bounds the successors of keys that were created before.
+	for days, want := range map[int]int{0: 30, 29: 29, 30: 30, 31: 30} {
+		spec = keySpec(p.ID, fmt.Sprint("at most ", days))
+		spec.ExpiresAt = new(f.time.AddDate(0, 0, 30))
+		key := value(f.CreateKey(f.ctx, spec, unlimited))(t)
+		next, _, err := f.RotateKey(f.ctx, key.ID, keySpec("", spec.Name+", rotated").Hash, time.Hour, days)
+		wantNil(t, err)
+		equal(t, *next.ExpiresAt, f.time.AddDate(0, 0, want))
+	}
+	next, _, err = f.RotateKey(f.ctx, f.key(p.Email, "without an end").ID, keySpec("", "with an end").Hash, time.Hour, 7)
+	wantNil(t, err)
+	equal(t, *next.ExpiresAt, f.time.AddDate(0, 0, 7))
 }
 
 func testRestrictKey(t *testing.T, f *fixture) {

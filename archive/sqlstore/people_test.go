@@ -46,10 +46,11 @@ func testNames(t *testing.T, f *fixture) {
 	}
 	f.account(strings.Repeat("é", 80), "pro")
 	for _, email := range []string{"", "ann", "Ann <ann@acme.example>", "ann@acme.example, bob@acme.example", "ann@",
-		strings.Repeat("a", 250) + "@b.example"} {
+		strings.Repeat("a", 250) + "@b.example", strings.Repeat("é", 130) + "@b.example", "a\u0085@b.example"} {
 		_, err := f.AddPerson(f.ctx, "acme", email, nil)
 		equal(t, refusal[*InputError](t, err).Field, "e-mail")
 	}
+	f.person("acme", strings.Repeat("a", 244)+"@b.example") // the longest address that can be delivered to
 }
 
 func testWorkspaces(t *testing.T, f *fixture) {

@@ -159,8 +159,11 @@ func testRemoveWorkspace(t *testing.T, f *fixture) {
 func testRemoveAccount(t *testing.T, f *fixture) {
 	r := newRemovable(f)
 	edition := value(f.Edition(f.ctx))(t)
-	value(f.Remove(f.ctx, KindAccount, "acme"))(t)
-	r.gone(r.account.ID, r.workspace.ID, r.person.ID, r.connection.ID, r.property.ID, r.other.ID, r.key.ID, r.guest.ID, "acme")
+	spec := keySpec(r.person.Email, "restricted") // below the person, and below the workspace
+	spec.Workspace = "main"
+	restricted := value(f.CreateKey(f.ctx, spec, unlimited))(t)
+	equal(t, value(f.Remove(f.ctx, KindAccount, "acme"))(t).Keys, slices.Sorted(slices.Values([]string{r.key.ID, r.guest.ID, restricted.ID})))
+	r.gone(restricted.ID, r.account.ID, r.workspace.ID, r.person.ID, r.connection.ID, r.property.ID, r.other.ID, r.key.ID, r.guest.ID, "acme")
 	if now := value(f.Edition(f.ctx))(t); now <= edition {
 		t.Errorf("the edition is %d, and was %d", now, edition)
 	}

@@ -90,6 +90,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"annotations are listed by date", testAnnotations},
 		{"generation and edition advance only with committed writes", testGeneration},
 		{"every administrative change is recorded", testAuditActions},
+		{"entries of the audit log name what changed, and how", testAuditDetails},
 		{"the audit log is read in pages", testAuditPages},
 		{"the audit log is append-only", testAuditAppendOnly},
 		{"the audit log keeps entries for their retention", testAuditRetention},
