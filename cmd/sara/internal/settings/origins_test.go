@@ -15,6 +15,7 @@ func TestOrigins(t *testing.T) {
 		"HTTPS://App.Example.com:443 , http://localhost:5173": "https://app.example.com http://localhost:5173",
 		"http://a.example:80,http://a.example":                "http://a.example",
 		"https://a.example:80":                                "https://a.example:80",
+		"http://a.example:443":                                "http://a.example:443",
 		"http://[::1]:8080,http://[::1]:80":                   "http://[::1]:8080 http://[::1]",
 		"chrome-extension://abcdefgh":                         "chrome-extension://abcdefgh",
 	} {
