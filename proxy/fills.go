@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sara/policy/panics"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
 	"sara/proxy/spans"
@@ -44,7 +43,6 @@ func (s *reportServer) setFill(f *fill, c *call, fetch *translate.Fetch, calls *
 
 // reserve waits for the memory of the fill, and decides how many rows to ask for. No live call is charged before.
 func (f *fill) reserve(ctx context.Context) (release func(), err error) {
-	defer panics.Recover(&err)
 	ctx, span := spans.Start(ctx, "wait for memory")
 	defer span.End()
 	f.waits.Store(true)
@@ -60,7 +58,6 @@ func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 
 // run calls the upstream, and keeps no more memory reserved than the rows take.
 func (f *fill) run(ctx context.Context) (rows *translate.Rows, err error) {
-	defer panics.Recover(&err)
 	if err := f.reports.checkPlan(ctx, f.call, f.fetch); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"sara/policy/panics"
 	"sara/proxy/fillbudget"
 	"sara/proxy/openapi"
 	"sara/translate"
@@ -139,15 +137,19 @@ func TestFillBytes(t *testing.T) {
 	}
 }
 
-// A fill runs on a goroutine of the cache, where a panic would end the process.
-func TestPanicInAFillIsItsError(t *testing.T) {
+// A panic of a fill, or while it waits for memory, fails the request only, and leaves no memory reserved.
+func TestPages500PanicInAFill(t *testing.T) {
 	t.Parallel()
-	broken := &fill{query: translate.Query{Dimension: translate.ByQuery}} // of no server
-	_, reserveErr := broken.reserve(t.Context())
-	_, err := broken.run(t.Context())
-	for _, err := range []error{reserveErr, err} {
-		if _, ok := errors.AsType[*panics.Error](err); !ok {
-			t.Errorf("got %v", err)
-		}
+	for name, breaks := range map[string]func(*reportServer){
+		"reserve": func(s *reportServer) { s.tables = nil },
+		"run":     func(s *reportServer) { s.config.Upstream = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			breaks(w.server.reports)
+			w.get("pro", w.path("main", "/pages")).want(t, http.StatusInternalServerError, openapi.CodeInternal)
+			w.wantMetrics(t, "sara_fill_bytes_in_flight 0", "sara_panics_total 1")
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"sara/policy/panics"
 	"sara/proxy/spans"
+	"sara/translate"
 )
 
 // enter returns a seat in the flight of a lookup once it has looked into Redis. It fails only if the caller has left.
@@ -215,7 +216,7 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 	var release func()
 	if l.Reserve != nil {
 		var err error
-		if release, err = l.Reserve(ctx); err != nil {
+		if release, err = l.reserve(ctx); err != nil {
 			c.metrics.fillRefused.Inc()
 			return outcome{err: err, refused: true}
 		}
@@ -224,7 +225,7 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 		l.Along.Read = false
 	}
 	began := c.now() // see Entry.Filled
-	rows, err := l.Fill(ctx)
+	rows, err := l.fill(ctx)
 	if err != nil {
 		o := c.failed(err)
 		o.release = release
@@ -239,6 +240,16 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 	return outcome{status: Filled, release: release, entry: &Entry{
 		key: l.own.key, rows: rows, filled: began, requestHash: l.RequestHash, id: rand.Uint64(),
 	}}
+}
+
+func (r *Request) reserve(ctx context.Context) (release func(), err error) {
+	defer panics.Recover(&err)
+	return r.Reserve(ctx)
+}
+
+func (r *Request) fill(ctx context.Context) (rows *translate.Rows, err error) {
+	defer panics.Recover(&err)
+	return r.Fill(ctx)
 }
 
 // failed returns the outcome of an error. An error caused by the shutdown of this process is never shared.

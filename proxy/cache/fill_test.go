@@ -206,3 +206,22 @@ func TestBugInAFillIsAnError(t *testing.T) {
 		})
 	}
 }
+
+// The same is so for a bug of the caller, and the lease is not left to expire.
+func TestBugInTheCallbackOfAFillIsAnError(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	client := server.Client()
+	c := newReplica(t, client, clock)
+	broken := &backend{fill: func(context.Context, int64) (*translate.Rows, error) { panic("a bug") }}
+	q := broken.request("p", narrow("a"))
+	reserved := 0
+	q.Reserve = func(context.Context) (func(), error) { reserved++; return func() { reserved-- }, nil }
+	if found, err := c.Do(t.Context(), q); found.Entry != nil || !errors.As(err, new(*panics.Error)) {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	c.settle()
+	if leases := client.Exists(t.Context(), newLookup(&q).lease).Val(); reserved != 0 || leases != 0 {
+		t.Errorf("%d reservations and %d leases are left", reserved, leases)
+	}
+	c.do(t, answering(rowsOf(t, 3)).request("p", narrow("a")), Filled)
+}
