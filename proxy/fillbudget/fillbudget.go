@@ -10,8 +10,8 @@
 // first in, first out. An account has at most Config.PerAccount fills at a time, so one account cannot take the whole
 // budget. A large claim that does not fit is not overtaken by other large ones, so it cannot starve. An eighth of the
 // bytes is reserved for small claims, so a request for a few rows does not wait for others' megabytes, not even for those of
-// another key of its account; while a large claim waits, small ones get only that eighth. Claims of background jobs are granted
-// only while no request waits, and hold at most half of the bytes.
+// another key of its account, to which it leaves the last of the account's fills; while a large claim waits, small ones get only that
+// eighth. Claims of background jobs are granted only while no request waits, and hold at most half of the bytes.
 //
 // # Refusals
 //
@@ -198,14 +198,17 @@ func (b *Budget) dispatchAgain() {
 // grantNext grants the next claim whose turn it is and that fits. It reports false if there is none. blocked is set if large
 // claims must wait.
 func (b *Budget) grantNext(queue *turns, blocked bool) bool {
-	for w := range queue.next() {
-		g := w.grant
+	for w, inTurn := range queue.next() {
+		g, places := w.grant, b.config.PerAccount
+		if !inTurn {
+			places-- // the last one is for the claim that it overtakes
+		}
 		switch {
-		case !g.background && b.running[g.account] >= b.config.PerAccount:
+		case !g.background && b.running[g.account] >= places:
 		case !b.fits(g, blocked):
 			blocked = blocked || !g.small
 		default:
-			queue.take(w)
+			queue.take(w, inTurn)
 			b.add(g, g.bytes)
 			if !g.background {
 				b.running[g.account]++

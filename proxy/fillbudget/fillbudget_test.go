@@ -163,6 +163,23 @@ func TestSmallClaimsOfOtherKeysHaveAReserve(t *testing.T) {
 	})
 }
 
+// Small claims of another key leave their account a place for the large one, or those of other accounts would overtake it.
+func TestSmallClaimsOfOtherKeysLeaveTheLastPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t, Config{Bytes: 1000, PerAccount: 2})
+		l.wait(t.Context(), "A", Claim{Account: "a", Bytes: 2 * large})
+		l.wait(t.Context(), "B", Claim{Account: "b", Key: "export", Bytes: 2 * large})
+		l.wait(t.Context(), "C", Claim{Account: "c", Bytes: 2 * large})
+		l.wait(t.Context(), "s1", Claim{Account: "b", Key: "page", Bytes: small})
+		l.wait(t.Context(), "s2", Claim{Account: "b", Key: "page", Bytes: small})
+		l.want("A", "s1")
+		l.release("A")
+		l.want("A", "s1", "B")
+		l.release("s1")
+		l.want("A", "s1", "B", "s2")
+	})
+}
+
 func TestLargeClaimsDoNotOvertakeLargeOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, Config{Bytes: 1000})

@@ -97,7 +97,7 @@ func (m *model) nextOf(background bool) (w *modelClaim, inTurn bool) {
 				continue
 			}
 			w := heads[lane][n]
-			if !background && m.fills(w.claim.Account) >= m.perAccount {
+			if !background && m.fills(w.claim.Account) >= m.perAccount-min(n, 1) {
 				continue
 			}
 			if m.fits(w, blocked) {

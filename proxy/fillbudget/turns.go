@@ -67,17 +67,17 @@ func (t *turns) push(w *waiter) {
 	t.waiting++
 }
 
-// next yields the next claim of each account in turn, then that of the second key of each, and so on. A loop that takes or removes one
-// must end.
-func (t *turns) next() iter.Seq[*waiter] {
-	return func(yield func(*waiter) bool) {
+// next yields the next claim of each account, which is in turn, then that of the second key of each, which is not, and so on. A loop that
+// takes or removes one must end.
+func (t *turns) next() iter.Seq2[*waiter, bool] {
+	return func(yield func(w *waiter, inTurn bool) bool) {
 		for n, more := 0, true; more; n++ {
 			more = false
 			for _, a := range t.accounts {
 				if n >= len(a.keys) {
 					continue
 				}
-				if more = true; !yield(a.keys[n].claims[0]) {
+				if more = true; !yield(a.keys[n].claims[0], n == 0) {
 					return
 				}
 			}
@@ -85,10 +85,9 @@ func (t *turns) next() iter.Seq[*waiter] {
 	}
 }
 
-// take removes a claim that next has yielded, and moves its key to the end, and its account if it was the turn of that key. If the key has
+// take removes a claim that next has yielded, and moves its key to the end, and its account if the claim is in turn. If the key has
 // another claim for the same request, that one is its next, and the key stays in its place.
-func (t *turns) take(w *waiter) {
-	inTurn := t.accounts[t.index(w.account)].keys[0].name == w.key
+func (t *turns) take(w *waiter, inTurn bool) {
 	t.remove(w)
 	i := t.index(w.account)
 	if i < 0 {
