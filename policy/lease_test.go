@@ -163,6 +163,27 @@ func TestALeaseIsNotUsedForLong(t *testing.T) {
 	}
 }
 
+// A lease that is too old is returned in the call that asks for requests. It makes room for some of these, and the others are refused.
+func TestTheReturnOfALeaseAdmitsNothingBeyondALimit(t *testing.T) {
+	w := newLeaseWorld(t, 1)
+	w.plan.RequestsPerHour = 1000
+	w.together(w.historyReplica, "key", hotRequests)
+	used, leased := w.counted()
+	if leased == 0 {
+		t.Fatal("nothing is leased")
+	}
+	const free = 5
+	w.together(w.historyReplica, "other", w.plan.RequestsPerHour-used-leased-free)
+	w.advance(leaseUse)
+	if _, ok, _ := w.fallback.take("account", "key", &w.plan); ok {
+		t.Fatal("admitted from a lease that is too old")
+	}
+	if a := w.together(w.historyReplica, "key", free+leased+1); a.refusal == nil || a.refusal.Ceiling != AccountHour || a.refusal.byLeases {
+		t.Errorf("a request beyond the limit of the hour: got %+v", a.refusal)
+	}
+	w.wantCounted(w.plan.RequestsPerHour, 0)
+}
+
 // A lease that runs low, or is half over, is extended without a request that waits.
 func TestALeaseIsExtended(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"it runs low": 0, "half of its time is over": leaseUse/2 + 1} {

@@ -28,8 +28,12 @@ func TestHistoriesOfLeasesKeepTheLimits(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
 	world := newHistoryWorld(t)
+	seeds := []uint64{1795856185060584688} // failed once: requests that did not fit beside a lease were admitted while it was returned
 	for n := range uint64(historiesToDraw(t)) {
-		h := &leaseHistory{history: world.begin(t, seed+n), unused: map[string]int{}}
+		seeds = append(seeds, seed+n)
+	}
+	for _, seed := range seeds {
+		h := &leaseHistory{history: world.begin(t, seed), unused: map[string]int{}}
 		h.plan.RequestsPerHour, h.plan.RequestsPerDay = 600+h.random.IntN(1200), 600+h.random.IntN(1200)
 		h.canLose, h.canCut, h.rush = h.random.IntN(4) == 0, h.random.IntN(4) == 0, h.random.IntN(2) == 0
 		h.startReplicas(1 + h.random.IntN(3))
@@ -38,7 +42,7 @@ func TestHistoriesOfLeasesKeepTheLimits(t *testing.T) {
 		}
 		h.end()
 		if t.Failed() {
-			t.Fatalf("to repeat this history: SEED=%d; it was\n%s", seed+n, strings.Join(h.events, "\n"))
+			t.Fatalf("to repeat this history: SEED=%d; it was\n%s", seed, strings.Join(h.events, "\n"))
 		}
 	}
 }

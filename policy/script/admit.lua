@@ -99,20 +99,21 @@ for i = 1, #KEYS do
       local count, lease = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
       local full = number(stored[8 + k] or 0, longest) or longest
       at = at + 3
+      -- What is returned makes room for these requests: without it, some would neither fit nor have a ceiling that refuses them.
+      local leased = min(0, max(lease, -held))
+      held = held + leased
       -- Clamp: if the clock moved back, the stored time can exceed that of a fully drained bucket.
-      local before = min(max(full, now), now + capacity)
+      local before = max(min(max(full, now), now + capacity) + leased * interval, now)
       local fits = max(0, min(count, floor((now + capacity - before) / interval), perHour - inHour - held, perDay - inDay - held))
       if counted then inHour, inDay, admitted = inHour + fits, inDay + fits, admitted + fits end
-      local after, leased = before + fits * interval, max(lease, -held)
+      local after = before + fits * interval
       if lease > 0 then
         local left = min((now + capacity - after) / interval, perHour - inHour - held, perDay - inDay - held)
         leased = min(lease, floor(left / leaseShare))
         if leased < leastLease then leased = 0 end
-        if leased > 0 then ends = now + leaseLife end
+        if leased > 0 then held, after, ends = held + leased, after + leased * interval, now + leaseLife end
       end
-      if leased ~= 0 then
-        held, after, changed = held + leased, after + leased * interval, true
-      end
+      changed = changed or leased ~= 0
       if fits > 0 or leased ~= 0 or full > after then
         set[s + 1], set[s + 2] = fields[8 + k], format('%d', after)
         s = s + 2
