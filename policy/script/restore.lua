@@ -72,7 +72,9 @@ inHour = add('w:h', stored[9], h, inHour, inThisHour, knownOfHour, freshOfHour)
 inDay, found = add('w:d', stored[10], d, inDay, requests, knownOfDay, freshOfDay)
 store('hn', inHour)
 store('dn', inDay)
--- What was used of a lease that has not lapsed is held no more: it would count again when the lease lapses.
+-- What was used of a lease that has not lapsed is held no more: it would count again when the lease lapses. A server that has counted nothing
+-- of the replica has leased it nothing: the lease was that of a server whose data are lost.
+if stored[6] == 0 then leasedOfDay = 0 end
 store('ln', held - max(0, min(held, leasedOfDay, requests - freshOfDay - found)))
 
 -- beyond returns how much of a count is beyond its limit and not reported yet, which is no more than was missing, since the limit
