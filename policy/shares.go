@@ -42,7 +42,7 @@ type shares struct {
 	log     *slog.Logger
 	saved   map[string]ReplicaUsage // by account: of this replica, as stored, unless another replica has brought it to Redis
 	pending bool                    // the store may have usage that Redis lacks
-	adopted ReplicaAccount          // up to which adopt has brought usage to Redis; zero: it begins anew
+	adopted ReplicaAccount          // up to which adopt has brought usage to Redis; zero: it starts with the first
 	failing bool                    // the store; logged once
 
 	// What this replica has brought to Redis and the store may still have. Others have seen it there: if Redis loses it, they restore it.

@@ -121,7 +121,7 @@ func lockFolder(path string) (_ *os.File, err error) {
 	case !taken:
 		return nil, fmt.Errorf("%s: another import of this property is running", path)
 	}
-	// The lock of a file that was deleted in between excludes nobody: the next import locks a new one.
+	// The lock of a file that was deleted in between keeps nobody out: the next import locks a new file.
 	locked, err := lock.Stat()
 	if err != nil {
 		return nil, err

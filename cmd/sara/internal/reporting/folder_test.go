@@ -133,7 +133,8 @@ func TestAFolderHasOneRun(t *testing.T) {
 		}
 	}
 	left := filepath.Join("queries", atomicfile.TemporaryPrefix+rand.Text())
-	if err := errors.Join(os.Mkdir(filepath.Join(path, "queries"), 0o700), os.WriteFile(filepath.Join(path, left), nil, 0o600), first.Close()); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(path, "queries"), 0o700), os.WriteFile(filepath.Join(path, left), nil, 0o600),
+		first.Close()); err != nil {
 		t.Fatal(err)
 	}
 	second, err := OpenFolder(path, Resume)
